@@ -2,6 +2,7 @@
 
 import { createPartitions, OBSERVATIONS } from '../src/store/postgres/partitions.ts';
 import { openPool, type Pool } from '../src/store/postgres/pool.ts';
+import { setLastSequences } from '../test/support/past-beats.ts';
 import { seedCredential, seedMonitors, seedProject } from '../test/support/seed.ts';
 import { type Environment, VoidMeasurement } from './environment.ts';
 import { median, printRatios, ratiosTo } from './table.ts';
@@ -76,6 +77,7 @@ async function seedHistory(pool: Pool): Promise<string> {
        from generate_series($2::bigint, $3::bigint) n, monitors order by n`,
       [beats, first, Math.min(first + aDay - 1, beats)],
     );
+  await setLastSequences(pool, projectId);
   await pool.query('vacuum analyze observations');
   return await seedCredential(pool, { projectId, preset: 'read' });
 }

@@ -19,7 +19,10 @@ import { measureNeighbours } from './neighbours.ts';
 import { measureOverload } from './overload.ts';
 import { measurePages } from './pages.ts';
 import { measurePingThroughput } from './ping-throughput.ts';
+import { measureReplay } from './replay.ts';
 import { measureResidence } from './residence.ts';
+import { measureRuleBeats } from './rule-beats.ts';
+import { measureRules } from './rules.ts';
 import { measureSlowCommits } from './slow-commits.ts';
 import { measureSoak } from './soak.ts';
 
@@ -65,6 +68,9 @@ const benchmarks: Record<string, Benchmark> = {
   pages: { measure: measurePages, full: USUAL },
   lists: { measure: measureLists, full: USUAL },
   export: { measure: measureExport, full: USUAL },
+  rules: { measure: measureRules, full: USUAL, short: BRIEF },
+  replay: { measure: measureReplay, full: USUAL },
+  'rule-beats': { measure: measureRuleBeats, full: USUAL },
 };
 
 const isShort = process.argv.includes('--short');

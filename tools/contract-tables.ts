@@ -2,15 +2,17 @@
 // docs/contract/openapi.json and from the tests, each of which says in a comment which operations it holds:
 // `// Holds: createMonitor, getMonitor.` With --check it writes nothing, and fails if the page is out of date.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { fieldTable, typeOf } from '../src/api/docs/schema-text.ts';
 import type { JsonObject } from '../src/contract/json-schema.ts';
-import { unnamedParts } from './named-parts.ts';
+import { calls, entriesOf, unnamedParts } from './named-parts.ts';
 
 const ROOT = new URL('../', import.meta.url);
 const PAGE = 'docs/contract/operations.md';
 const DOCUMENT = 'docs/contract/openapi.json';
-const TESTS = 'test/api/';
+/** Folders of tests that hold operations: of the API, of beats, and of the event that the webhook sends. */
+const TESTS = ['test/api/', 'test/ingest/', 'test/unit/delivery/'];
 
 interface Reference {
   $ref: string;
@@ -32,7 +34,6 @@ interface Operation {
   tags: string[];
   summary: string;
   description: string;
-  parameters?: (Parameter | Reference)[];
   requestBody?: { required?: boolean; content: Record<string, { schema?: JsonObject }> };
   responses: Record<string, Answer | Reference>;
 }
@@ -41,6 +42,7 @@ interface Operation {
 export interface TabledDocument {
   tags: { name: string; description: string }[];
   paths: Record<string, Record<string, unknown>>;
+  webhooks: Record<string, Record<string, unknown>>;
   components: Record<string, Record<string, unknown>> & { schemas: Record<string, JsonObject> };
 }
 
@@ -53,8 +55,7 @@ export function holdersOf(tests: TestTexts): Map<string, string[]> {
   for (const [path, text] of tests) {
     for (const [, ids = ''] of text.matchAll(/^\/\/ Holds: (.+)\.$/gm)) {
       for (const id of ids.split(', ')) {
-        if (!text.includes(`'${id}'`))
-          throw new Error(`${path} says that it holds ${id}, and does not call it.`);
+        if (!calls(text, id)) throw new Error(`${path} says that it holds ${id}, and does not call it.`);
         holders.set(id, [...(holders.get(id) ?? []), path]);
       }
     }
@@ -68,13 +69,10 @@ export function holdersOf(tests: TestTexts): Map<string, string[]> {
  */
 export function renderTables(document: TabledDocument, tests: TestTexts): string {
   const holders = holdersOf(tests);
-  const entries = Object.entries(document.paths).flatMap(([path, item]) =>
-    Object.entries(item)
-      .filter(([method]) => method !== 'parameters')
-      .map(([method, operation]) => ({ path, method, operation: operation as Operation })),
-  );
-  // Beats are no operations of /v1: test/ingest holds them.
-  const operations = entries.filter(({ path }) => path.startsWith('/v1/'));
+  const operations: Entry[] = entriesOf(document).map(({ operation, ...entry }) => ({
+    ...entry,
+    operation: operation as unknown as Operation,
+  }));
   const ids = new Set(operations.map(({ operation }) => operation.operationId));
   const unheld = [...ids].filter((id) => !holders.has(id));
   if (unheld.length > 0) {
@@ -102,7 +100,7 @@ export function renderTables(document: TabledDocument, tests: TestTexts): string
 const HEAD = `<!-- Generated from openapi.json and the tests by \`npm run generate\`. Do not edit. -->
 # Operations
 
-Every operation, field, bound, header and error of \`/v1\`, and the test that holds the operation. What all of them have in common stands in [calls.md](calls.md), and these tests go through the table of operations, so that they hold a new one from its first day:
+Every operation, field, bound, header and error of \`/v1\`, of beats and of the webhook, and the test that holds the operation. What all of them have in common stands in [calls.md](calls.md), and these tests go through the table of operations, so that they hold a new one from its first day:
 
 | what | test |
 |---|---|
@@ -110,7 +108,7 @@ Every operation, field, bound, header and error of \`/v1\`, and the test that ho
 | methods, paths, required headers, statuses and presets | \`test/contract/operations.test.ts\` |
 | fields and bounds are frozen in openapi.json | \`test/contract/openapi.test.ts\` |
 | each bound is taken, and what is beyond it is refused with the path of the field | \`test/contract/bounds.test.ts\` |
-| a field, parameter or refusal that no test of an operation with it names is refused | \`tools/named-parts.ts\` |
+| a field, parameter or refusal that no test of an operation with it names is refused, and a field of a problem that no test names | \`tools/named-parts.ts\` |
 | the example works as it stands; the refusals have the words of the document | \`test/api/docs-examples.test.ts\` |
 | nobody sees or changes anything of another project, organization or jurisdiction | \`test/api/isolation.test.ts\` |
 | a write with an \`Idempotency-Key\` happens once | \`test/api/idempotent-operations.test.ts\` |
@@ -121,27 +119,35 @@ Every operation, field, bound, header and error of \`/v1\`, and the test that ho
 interface Entry {
   path: string;
   method: string;
+  parameters: readonly unknown[];
   operation: Operation;
 }
 
 function operationSection(
   document: TabledDocument,
-  { path, method, operation }: Entry,
+  { path, method, parameters, operation }: Entry,
   tests: string[] = [],
 ): string {
-  const parameters = (operation.parameters ?? []).map((one) => resolve<Parameter>(document, one));
+  const resolved = parameters.map((one) => resolve(document, one as Parameter | Reference));
   const lines = [
     `### ${operation.operationId}`,
-    `\`${method.toUpperCase()} ${path}\`: ${operation.summary}. ${operation.description}`,
-    parameterTable(parameters),
+    `${placeOf(method, path)}: ${operation.summary}. ${operation.description}`,
+    parameterTable(resolved),
     ...bodyLines(operation),
     ...answerLines(document, operation),
-    `Held by ${tests.map((test) => `[${test.replace(TESTS, '')}](../../${test})`).join(', ')}.`,
+    `Held by ${tests.map((test) => `[${basename(test)}](../../${test})`).join(', ')}.`,
   ];
   return `${lines.filter(Boolean).join('\n\n')}\n`;
 }
 
+function placeOf(method: string, path: string): string {
+  return path.startsWith('/')
+    ? `\`${method.toUpperCase()} ${path}\``
+    : `\`${method.toUpperCase()}\` webhook \`${path}\``;
+}
+
 function parameterTable(parameters: readonly Parameter[]): string {
+  if (parameters.length === 0) return '';
   const rows = parameters.map(
     ({ name, in: where, required, schema, description = '' }) =>
       `| \`${name}\` | ${where}${required ? ', required' : ''} | ${inline(typeOf(schema).toString())} | ${cell(description)} |`,
@@ -219,10 +225,11 @@ function cell(text: string): string {
     .trim();
 }
 
-/** The tests of the API, with their texts. */
+/** The tests that hold operations, with their texts. */
 export function readTests(): TestTexts {
-  const names = readdirSync(new URL(TESTS, ROOT)).filter((name) => name.endsWith('.test.ts'));
-  return new Map(names.sort().map((name) => [TESTS + name, read(TESTS + name)]));
+  const paths = TESTS.flatMap((folder) => readdirSync(new URL(folder, ROOT)).map((name) => folder + name));
+  const tests = paths.filter((path) => path.endsWith('.test.ts'));
+  return new Map(tests.sort().map((path) => [path, read(path)]));
 }
 
 function read(path: string): string {

@@ -39,7 +39,8 @@ const settings = z.object({
   waitSeconds: variable(
     {
       name: 'BEATKEEPER_MIGRATE_WAIT_SECONDS',
-      description: 'How long to wait for a database that does not answer yet.',
+      description:
+        'How long to wait for a database that does not answer yet, or where another session holds a lock.',
       fallback: '120',
     },
     integer(0, 3_600),

@@ -3,22 +3,32 @@
 import { applyBeat, applyRefusedBeat, applySuspendedBeat, type BeatResult } from './beat.ts';
 import { type BeatInput, movesDeadline, type RefusedBeat } from './beat-input.ts';
 import type { Incident } from './incident.ts';
+import { judgeSuccess, type MonitorRules, ruleProblem } from './judged-beat.ts';
 import type { LiveState, Timing } from './monitor.ts';
 import { limitOf, type Plan, planLimitReached, serviceProblem, takeToken } from './plan.ts';
 import { ProblemError, type ServiceState } from './problem.ts';
+import type { RuleStates, Violation } from './rules/state.ts';
+import { restUntilReturn } from './wake.ts';
 
 export interface BeatenMonitor {
   timing: Timing;
   plan: Plan;
   serviceState: ServiceState;
+  /** When the organization was last served again after a suspension. Read together with `serviceState`. */
+  returnedMs: number | undefined;
   live: LiveState;
   /** Those that have not ended. */
   incidents: readonly Incident[];
+  /** Absent where the monitor has none. */
+  rules?: MonitorRules;
 }
 
 export interface TakenBeat {
   beat: BeatInput;
   result: BeatResult;
+  violations: Violation[];
+  /** What the rules remember now; the same object where that has not changed. Absent where the beat was not judged. */
+  states?: RuleStates;
 }
 
 /** A beat that is not recorded. `live` is another object than before where the beat changes something all the same. */
@@ -33,7 +43,7 @@ export function decideBeat(
   beat: BeatInput | RefusedBeat,
   nowMs: number,
 ): TakenBeat | BeatRefusal {
-  const { timing, live, incidents } = monitor;
+  const { timing, live, incidents, returnedMs } = monitor;
   if (timing.lifecycle === 'archived') return { problem: archived() };
   if ('problem' in beat) return refuse(monitor, beat, nowMs);
   const suspended = serviceProblem(monitor.serviceState);
@@ -41,11 +51,16 @@ export function decideBeat(
     const ends = movesDeadline(beat.kind);
     return { problem: suspended, live: ends ? applySuspendedBeat(timing, live, beat.runId, nowMs) : live };
   }
-  const { plan } = monitor;
+  const { plan, rules } = monitor;
   const { allowed, tokens, tokensMs } = takeToken(live, plan.beatsPerMinute, nowMs);
-  const problem = tooManyMeasurements(plan, beat) ?? (allowed ? undefined : tooFrequent(plan));
+  const problem =
+    tooManyMeasurements(plan, beat) ?? ruleProblem(rules, beat) ?? (allowed ? undefined : tooFrequent(plan));
   if (problem) return refuse(monitor, { kind: beat.kind, problem }, nowMs);
-  return { beat, result: applyBeat(timing, { ...live, tokens, tokensMs }, incidents, beat, nowMs) };
+  // No sweeper may have looked since the suspension: what passed during it rests, and its gap teaches no cadence.
+  const rested = restUntilReturn(timing, { ...live, tokens, tokensMs }, { nowMs, returnedMs });
+  const result = applyBeat(timing, rested, incidents, beat, nowMs);
+  if (!rules || beat.kind !== 'success') return { beat, result, violations: [] };
+  return { beat, ...judgeSuccess({ timing, live: rested, incidents, rules }, beat, result, nowMs) };
 }
 
 /**

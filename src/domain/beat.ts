@@ -5,7 +5,7 @@ import { nextWake, putOffWake, runDue, startClock } from './deadline.ts';
 import type { Incident, Transition } from './incident.ts';
 import { conformIncident, openIncident, recoversByBeat, violateIncident } from './incident.ts';
 import type { LiveState, OpenRun, Timing } from './monitor.ts';
-import { suppression } from './monitor.ts';
+import { AFTER_A_BEAT, suppression } from './monitor.ts';
 import { applyExcuse } from './silence.ts';
 
 export const BEAT_KINDS = ['success', 'fail', 'start', 'log'] as const;
@@ -74,12 +74,24 @@ export function applyBeat(
 
 /**
  * A success or a fail that is refused for its content, its size or the plan still shows that the job ran: it moves a
- * running deadline and changes nothing else (docs/contract/beats.md).
+ * running deadline (docs/contract/beats.md), and no rule gets graver by the time after it (docs/contract/rules.md). Returns the
+ * same object where nothing changes.
  */
 export function applyRefusedBeat(timing: Timing, live: LiveState, nowMs: number): LiveState {
-  if (live.deadlineMs === undefined) return live;
-  const moved = startClock(timing, live, nowMs);
-  return rearm(timing, moved, nowMs);
+  if (live.deadlineMs === undefined && awaitBeat(live) === live) return live;
+  const seen = awaitBeat(live);
+  return rearm(timing, live.deadlineMs === undefined ? seen : startClock(timing, seen, nowMs), nowMs);
+}
+
+/**
+ * No rule gets graver by the time alone before the next success: nobody knows whether the numbers of a refused beat conform,
+ * and a change of the rules does not know it either, also where none counted the time before it. Returns the same object where
+ * nothing changes.
+ */
+export function awaitBeat(live: LiveState): LiveState {
+  const { escalatesMs, ruleStates } = live;
+  const hasRules = escalatesMs !== undefined || ruleStates !== undefined;
+  return hasRules && escalatesMs !== AFTER_A_BEAT ? { ...live, escalatesMs: AFTER_A_BEAT } : live;
 }
 
 /**
@@ -97,7 +109,8 @@ export function applySuspendedBeat(
   return applyRefusedBeat(timing, isKnown ? live : { ...live, openRuns, gapBroken: true }, nowMs);
 }
 
-function rearm(timing: Timing, live: LiveState, nowMs: number): LiveState {
+/** The live state with the wake that follows from it. */
+export function rearm(timing: Timing, live: LiveState, nowMs: number): LiveState {
   return { ...live, wakeMs: putOffWake(live.wakeMs, nextWake(timing, live, nowMs), nowMs) };
 }
 

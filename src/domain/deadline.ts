@@ -1,6 +1,6 @@
 // When a monitor's next beat is due, and when a sweeper must wake the monitor again. Pure: time is an argument.
 import type { LiveState, OpenRun, Timing, Window } from './monitor.ts';
-import { inWindow } from './monitor.ts';
+import { AFTER_A_BEAT, inWindow } from './monitor.ts';
 
 /** The interval in force. Undefined with a schedule, and while the cadence is being learned. */
 export function intervalOf(timing: Timing, live: Pick<LiveState, 'cadenceMs'>): number | undefined {
@@ -102,8 +102,9 @@ export function lateFrom(timing: { graceMs: number; schedule?: object }, deadlin
 }
 
 /**
- * The next moment after `nowMs` at which a sweeper must wake the monitor: late mark, deadline, overdue run, start or
- * end of a maintenance window. Undefined: nothing can happen without a beat or an action.
+ * The next moment after `nowMs` at which a sweeper must wake the monitor: late mark, deadline, overdue run,
+ * a rule that time makes graver, start or end of a maintenance window. Undefined: nothing can happen without a beat or an
+ * action.
  */
 export function nextWake(timing: Timing, live: LiveState, nowMs: number): number | undefined {
   if (timing.lifecycle !== 'active') return undefined;
@@ -114,11 +115,14 @@ export function nextWake(timing: Timing, live: LiveState, nowMs: number): number
     if (lateMs > nowMs) moments.push(lateMs);
   }
   const window = timing.maintenance;
+  const isHeld = window !== undefined && inWindow(window, nowMs);
+  const afterWindow = (dueMs: number) =>
+    isHeld ? Math.max(dueMs, window.endsMs) : outOfWindow(dueMs, window);
   for (const { dueMs, overdue } of live.openRuns) {
-    if (dueMs === undefined || overdue) continue;
-    const isHeld = window !== undefined && inWindow(window, nowMs);
-    moments.push(isHeld ? Math.max(dueMs, window.endsMs) : outOfWindow(dueMs, window));
+    if (dueMs !== undefined && !overdue) moments.push(afterWindow(dueMs));
   }
+  const { escalatesMs } = live;
+  if (escalatesMs !== undefined && escalatesMs !== AFTER_A_BEAT) moments.push(afterWindow(escalatesMs));
   if (window && window.startsMs > nowMs) moments.push(window.startsMs);
   if (window && window.endsMs > nowMs) moments.push(window.endsMs);
   return moments.length === 0 ? undefined : Math.min(...moments);

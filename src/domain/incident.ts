@@ -78,8 +78,11 @@ export interface Incident {
   summary: string;
   /** Events sent so far. */
   eventSequence: number;
-  /** When the last opened or reopened alert was due. */
+  /** When the last opened, escalated or reopened alert was due. */
   alertedMs?: number;
+  /** When it last opened again, and the deadline that was missed then. */
+  reopenedMs?: number;
+  reopenedDeadlineMs?: number;
 }
 
 export interface TimelineEntry {
@@ -160,9 +163,31 @@ export function violateIncident(
       state: 'open',
       recoveringMs: undefined,
       alertedMs: quiet ? incident.alertedMs : nowMs,
+      reopenedMs: nowMs,
+      reopenedDeadlineMs: cause.deadlineMs,
     },
     entries: [{ type: 'reopened', atMs: nowMs, from: 'recovering', to: 'open', ...detail }],
     event: quiet ? undefined : { type: 'incident.reopened', previousState: 'recovering' },
+  };
+}
+
+/** It got graver: `severity` is above that of the incident. Always an alert, which counts as the last one of a flapping incident. */
+export function escalateIncident(
+  incident: Incident,
+  cause: { severity: Severity; sequence?: number },
+  nowMs: number,
+): Transition {
+  const { severity } = cause;
+  return {
+    isNew: false,
+    incident: {
+      ...incident,
+      severity,
+      lastSequence: cause.sequence ?? incident.lastSequence,
+      alertedMs: nowMs,
+    },
+    entries: [{ type: 'escalated', atMs: nowMs, detail: { from: incident.severity, to: severity } }],
+    event: { type: 'incident.escalated', previousState: incident.state },
   };
 }
 

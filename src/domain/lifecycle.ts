@@ -1,4 +1,5 @@
 // Lifecycle actions (docs/contract/monitors.md): from which state each is allowed, and what it does to the clock. Pure.
+import { awaitBeat } from './beat.ts';
 import {
   nextWakeAfterChange,
   outOfWindow,
@@ -75,7 +76,8 @@ function apply(
       return { timing: { ...timing, lifecycle: 'paused', maintenance: undefined }, live: stopClock(live) };
     case 'archive': {
       const archived: Timing = { ...timing, lifecycle: 'archived', maintenance: undefined };
-      return { timing: archived, live: { ...stopClock(live), openRuns: [] } };
+      // Beats are refused from now on, and leave no trace.
+      return { timing: archived, live: { ...stopClock(awaitBeat(live)), openRuns: [] } };
     }
     case 'resume':
     case 'restore': {

@@ -96,7 +96,7 @@ export interface Timing {
   minimumIntervalMs: number;
 }
 
-/** The timing of a stored configuration, with its schedule compiled. */
+/** The timing of a stored configuration. */
 export function toTiming(
   configuration: TimingConfiguration,
   state: { lifecycle: Lifecycle; maintenance?: Window },
@@ -126,6 +126,17 @@ function toMs(seconds: number | undefined): number | undefined {
  */
 function toSchedule(spec: ScheduleSpec | undefined): Schedule | undefined {
   if (!spec) return undefined;
+  // Compiled when it is first asked: that takes longer than all else that is done with most monitors.
+  let compiled: Schedule | undefined;
+  return {
+    nextAfter: (afterMs) => {
+      compiled ??= compileStored(spec);
+      return compiled.nextAfter(afterMs);
+    },
+  };
+}
+
+function compileStored(spec: ScheduleSpec): Schedule {
   try {
     return compileSchedule(spec);
   } catch (error) {
@@ -186,7 +197,14 @@ export interface LiveState {
   excusedFromMs?: number;
   excusedMs?: number;
   excusedBeats?: number;
+  /** When the time alone makes a violated rule graver, if no beat comes (docs/contract/rules.md), or `AFTER_A_BEAT`. */
+  escalatesMs?: number;
+  /** What its rules remember of past successes: as `encodeStates` writes it (docs/adr/0009). */
+  ruleStates?: string;
 }
+
+/** In place of a moment that never comes: a beat was refused since the last success, and the next success decides. */
+export const AFTER_A_BEAT = Number.MAX_SAFE_INTEGER;
 
 export interface Outage {
   fromMs: number;

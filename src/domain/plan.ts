@@ -130,14 +130,19 @@ export function catalogueOf(overrides: PlanOverrides): FindPlan {
   return (id) => plans.get(id) ?? (plans.get('free') as Plan);
 }
 
+/** Of the other dimensions a larger plan helps, where there is one. */
 const ADVICE: Partial<Record<LimitDimension, Limit['remediation']>> = {
   minimum_interval_seconds: 'increase_interval',
   beat_cadence: 'reduce_usage',
   api_requests_per_minute: 'reduce_usage',
   detector_feature: 'remove_feature',
   measurements_per_observation: 'reduce_usage',
-  service_state: 'contact_support',
 };
+
+/** Whether no plan is larger: whoever runs the installation may change what it allows. */
+function isLargest({ id }: Pick<Plan, 'id'>): boolean {
+  return id === PLAN_IDS.at(-1);
+}
 
 export interface Exceeded {
   dimension: LimitDimension;
@@ -151,9 +156,11 @@ export function limitOf(plan: Plan, exceeded: Exceeded): Limit {
   return {
     ...exceeded,
     plan: { id: plan.id, name: plan.name, version: plan.version },
-    remediation: ADVICE[exceeded.dimension] ?? 'upgrade_plan',
+    remediation: ADVICE[exceeded.dimension] ?? (isLargest(plan) ? 'contact_support' : 'upgrade_plan'),
   };
 }
+
+const LATER = 'Ask for a later time, or a series for whole hours';
 
 /** The limits that refuse a request, in words, each with what to do. */
 const WORDS: Partial<Record<LimitDimension, (limit: string, attempted: string) => string>> = {
@@ -165,6 +172,10 @@ const WORDS: Partial<Record<LimitDimension, (limit: string, attempted: string) =
     `allows ${limit} measurements in a beat, and this one has ${attempted}. Send fewer`,
   callback_endpoints: (limit) =>
     `allows ${limit} callback endpoints in the organization (inline ones count). Remove one first`,
+  observation_retention_seconds: (limit) =>
+    `keeps single observations for ${Number(limit) / DAY_SECONDS} days, and this needs older ones. ${LATER}`,
+  stored_observations: (limit) =>
+    `keeps the newest ${limit} observations of a monitor, and this needs older ones. ${LATER}`,
 };
 
 /** 403 `plan_limit_reached` with the limit object. `path` names the field that exceeds, where there is one. */
@@ -174,6 +185,12 @@ export function planLimitReached(plan: Plan, exceeded: Exceeded, path?: string):
   return refusalOf(plan, exceeded, words, path);
 }
 
+/** What a read asks for that needs observations so old. */
+export function retentionExceeded(plan: Plan, ageMs: number): Exceeded {
+  const limit = plan.observationRetentionSeconds;
+  return { dimension: 'observation_retention_seconds', limit, attempted: Math.ceil(ageMs / 1000) };
+}
+
 /** 403 `plan_limit_reached` for a feature that the plan does not have, such as `ratio` at `patch.measurements.rows.ratio`. */
 export function featureNotInPlan(plan: Plan, feature: string, path: string): ProblemError {
   const words = `does not have the rule feature ${feature}. Remove it`;
@@ -181,7 +198,10 @@ export function featureNotInPlan(plan: Plan, feature: string, path: string): Pro
 }
 
 function refusalOf(plan: Plan, exceeded: Exceeded, words: string, path: string | undefined): ProblemError {
-  const message = `The plan ${plan.name} ${words}, or move to a larger plan.`;
+  const more = isLargest(plan)
+    ? 'ask whoever runs the installation to change its plans'
+    : 'move to a larger plan';
+  const message = `The plan ${plan.name} ${words}, or ${more}.`;
   return new ProblemError('plan_limit_reached', {
     detail: message,
     limit: limitOf(plan, exceeded),
@@ -189,15 +209,33 @@ function refusalOf(plan: Plan, exceeded: Exceeded, words: string, path: string |
   });
 }
 
+/** 503: what a call has reserved of the plan ended before the call used it (docs/adr/0013). */
+export function leaseEnded(): ProblemError {
+  return new ProblemError('temporarily_unavailable', {
+    detail: 'The call took too long, and what it had reserved of the plan is free again: send it again.',
+    limit: { dimension: 'entitlement_lease', remediation: 'retry_after_refresh' },
+  });
+}
+
 /** An organization in any other state is suspended (docs/contract/organization.md). */
 export const SERVED_STATES: readonly ServiceState[] = ['active', 'payment_grace'];
 
+export function isServed(state: ServiceState): boolean {
+  return SERVED_STATES.includes(state);
+}
+
 /** The problem that refuses writes and beats of an organization in bad standing, or undefined (docs/contract/organization.md). */
 export function serviceProblem(state: ServiceState): ProblemError | undefined {
-  if (SERVED_STATES.includes(state)) return undefined;
+  if (isServed(state)) return undefined;
+  const isDeleting = state === 'deleting';
   return new ProblemError('service_suspended', {
-    detail: `The organization is ${state}: reads still work; contact support.`,
-    limit: { dimension: 'service_state', serviceState: state, remediation: 'contact_support' },
+    detail: isDeleting
+      ? 'The organization is deleting: reads and the export still work; export its data.'
+      : `The organization is ${state}: reads still work; contact support.`,
+    limit: {
+      ...{ dimension: 'service_state', serviceState: state },
+      remediation: isDeleting ? 'export_data' : 'contact_support',
+    },
   });
 }
 

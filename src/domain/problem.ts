@@ -47,9 +47,56 @@ export interface FieldError {
 }
 
 export interface Remediation {
+  /** Lower-case snake case. */
   code: string;
   message: string;
+  /** A page below the address of the API. */
   documentation: string;
+}
+
+/** What helps, where a page of /docs says more than the page of the code. */
+export const REMEDIATIONS: Partial<Record<ProblemCode, Remediation>> = {
+  callback_destination_rejected: {
+    code: 'use_public_address',
+    message: 'Use an https address that everybody can reach.',
+    documentation: '/docs/quickstart#3-create-a-callback-endpoint',
+  },
+  plan_limit_reached: {
+    code: 'compare_plans',
+    message: 'See what each plan allows.',
+    documentation: '/docs/limits#plans',
+  },
+  service_suspended: {
+    code: 'read_billing',
+    message: 'Read the state of the organization and its subscription.',
+    documentation: '/docs#getBilling',
+  },
+  idempotency_conflict: {
+    code: 'use_new_key',
+    message: 'Use a new key for each new request, and the same key only to send a request again.',
+    documentation: '/docs#the-examples',
+  },
+  precondition_failed: {
+    code: 'read_again',
+    message: 'Read the resource again, decide again, and send its new version.',
+    documentation: '/docs#the-examples',
+  },
+  precondition_required: {
+    code: 'send_etag',
+    message: 'Read the resource, and send its ETag in If-Match.',
+    documentation: '/docs#the-examples',
+  },
+  rate_limited: {
+    code: 'slow_down',
+    message: 'Wait for Retry-After, and see how many calls and beats each plan allows.',
+    documentation: '/docs/limits#plans',
+  },
+};
+
+/** The `remediation` of a problem body; undefined where no page helps. */
+export function remediationOf(code: ProblemCode): Remediation[] | undefined {
+  const remediation = REMEDIATIONS[code];
+  return remediation && [remediation];
 }
 
 export const LIMIT_DIMENSIONS = [
@@ -100,7 +147,6 @@ export interface ProblemOptions {
   /** A sentence, 1 to 1,024 characters, that says what to do. Never holds a secret or an internal text. */
   detail: string;
   fieldErrors?: FieldError[];
-  remediation?: Remediation[];
   limit?: Limit;
   /** Of `origin_taken`: what has the origin. */
   holder?: { monitorId: string } | { endpointId: string };

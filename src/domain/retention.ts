@@ -14,6 +14,8 @@ export const KEPT_DAYS = {
   incidents: 30,
   /** Then they are deleted as a delete does. */
   archivedMonitors: 30,
+  /** Counted from their end. */
+  closedDrafts: 30,
   revokedCredentials: 30,
   /** Counted from the removal of their endpoint. */
   endpointChanges: 30,

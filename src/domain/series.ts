@@ -1,5 +1,6 @@
 // A series: what a monitor's beats measured, in buckets of time (docs/contract/beats.md). Says which buckets an answer
 // has, and from where each part of it is read: observations are kept for days, hours that are summed up for a year.
+import { type Plan, planLimitReached, retentionExceeded } from './plan.ts';
 import { invalidField } from './problem.ts';
 import { DAY_MS, keptFromMs, STANDARD_RETENTION_MS } from './retention.ts';
 
@@ -51,15 +52,18 @@ export interface SeriesClock {
   nowMs: number;
   /** Up to there hours are summed up, and observations before it may be dropped. */
   summedMs: number;
-  /** By the plan; default: as long as any. */
-  retentionMs?: number;
-  /** Of a monitor whose first ones the plan does not keep, or are deleted: when the first one that is kept was received. */
-  firstKeptMs?: number;
+  /** Undefined: it keeps as many as any, for as long. */
+  plan?: Plan;
+  /** Of a monitor that has had more than the plan stores: when the first one that it stores was received. */
+  firstStoredMs?: number;
+  /** Of a monitor whose first ones are deleted: when the first one that is left was received. */
+  firstLeftMs?: number;
 }
 
 /**
  * Plans the reading of a span.
- * Throws `validation_failed` for buckets that are finer than what is kept, or than so many observations may have.
+ * For buckets that are finer than what is kept throws `plan_limit_reached` where a larger plan keeps it, else
+ * `validation_failed`, as for buckets that are finer than so many observations may have.
  */
 export function planSeries(
   span: Span,
@@ -67,17 +71,33 @@ export function planSeries(
   clock: SeriesClock,
   hasTooMany = false,
 ): SeriesPlan {
-  const { nowMs, summedMs, retentionMs = STANDARD_RETENTION_MS, firstKeptMs = 0 } = clock;
-  const dayMs = keptFromMs(nowMs, retentionMs);
-  const keptMs = Math.min(Math.max(dayMs, ceilTo(firstKeptMs, HOUR_MS)), summedMs);
+  const { nowMs, summedMs, plan, firstStoredMs = 0, firstLeftMs = 0 } = clock;
+  const dayMs = keptFromMs(nowMs, retentionMsOf(plan));
+  const firstMs = ceilTo(Math.max(firstStoredMs, firstLeftMs), HOUR_MS);
+  const keptMs = Math.min(Math.max(dayMs, firstMs), summedMs);
   const isOld = span.fromMs < keptMs;
   const bucketSeconds = wanted ?? defaultSeconds(span, isOld || hasTooMany ? HOUR_MS / 1000 : 0);
   if (!isFine(bucketSeconds)) return { bucketSeconds, parts: planHours(span, keptMs, summedMs) };
+  if (isOld && plan) requirePlan(plan, span, clock);
   if (isOld && span.fromMs < dayMs)
-    throw tooFine(`since is more than ${retentionMs / DAY_MS} days ago`, 'kept for so long');
+    throw tooFine(`since is more than ${STANDARD_RETENTION_MS / DAY_MS} days ago`, 'kept for so long');
   if (isOld) throw tooFine('since is before the observations that are kept', 'kept for so long');
   if (hasTooMany) throw tooFine('the monitor has so many beats between since and until', 'summed up');
   return { bucketSeconds, parts: [{ source: 'observations', ...span }] };
+}
+
+const retentionMsOf = (plan: Plan | undefined) =>
+  plan ? plan.observationRetentionSeconds * 1000 : STANDARD_RETENTION_MS;
+
+/** Throws `plan_limit_reached` where it is the plan that does not keep what the span begins with. */
+function requirePlan(plan: Plan, { fromMs }: Span, { nowMs, firstStoredMs = 0 }: SeriesClock): void {
+  if (fromMs < keptFromMs(nowMs, STANDARD_RETENTION_MS)) return;
+  if (fromMs < keptFromMs(nowMs, retentionMsOf(plan)))
+    throw planLimitReached(plan, retentionExceeded(plan, nowMs - fromMs), 'bucketSeconds');
+  if (fromMs < ceilTo(firstStoredMs, HOUR_MS)) {
+    const exceeded = { dimension: 'stored_observations', limit: plan.storedObservations } as const;
+    throw planLimitReached(plan, exceeded, 'bucketSeconds');
+  }
 }
 
 /** Whether buckets are no whole hours: these alone can be had from hours that are summed up. */

@@ -141,6 +141,16 @@ export function refusedIn({
   return { fromMs: excusedFromMs, toMs: excusedMs, refusedBeats: excusedBeats };
 }
 
+/** Whether a beat since `sinceMs` may be unknown: an outage, or a beat that the service could not take. */
+export function mayHaveLostBeat(
+  sinceMs: number,
+  { excusedMs }: LiveState,
+  outages: readonly Outage[],
+): boolean {
+  if (excusedMs !== undefined && excusedMs >= sinceMs) return true;
+  return findFirstAfter(outages, sinceMs) < outages.length;
+}
+
 /** Whether the end of a run may have been lost: it overlaps an outage, or the service refused beats since it began. */
 export function mayHaveLostEnd(
   { startedMs, dueMs }: { startedMs: number; dueMs: number },

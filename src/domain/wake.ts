@@ -1,9 +1,11 @@
-// What the passing of time does to a monitor: missed deadline, overdue run, late mark, end of a window. Pure; the
+// What the passing of time does to a monitor: missed deadline, overdue run, a rule that gets graver, late mark, end of a
+// window. Pure; the
 // sweeper calls it for each row whose wake_ms has passed, under the row's lock.
 import { countOpen } from './beat.ts';
 import { beginRest, endRest, nextWake, outOfWindow, stopClock } from './deadline.ts';
 import type { Incident, Opening, TimelineEntry, Transition } from './incident.ts';
 import { openIncident, violateIncident } from './incident.ts';
+import { escalateRules, isEscalationDue, type MonitorRules } from './judged-beat.ts';
 import type { LiveState, OpenRun, Outage, Timing } from './monitor.ts';
 import { inWindow } from './monitor.ts';
 import { applyExcuse, deadlinesOf, firstDeadline, mayHaveLostEnd, outagesIn, refusedIn } from './silence.ts';
@@ -16,6 +18,8 @@ export interface Moment {
   horizonMs: number;
   /** Outages of the service that may still matter, as `mergeOutages` returns them. */
   outages: readonly Outage[];
+  /** When the organization was last served again after a suspension. */
+  returnedMs?: number;
 }
 
 export interface WakeResult {
@@ -23,17 +27,21 @@ export interface WakeResult {
   transitions: Transition[];
 }
 
-/** Applies the time that has passed. `incidents`: those of the monitor that have not ended. */
+/**
+ * Applies the time that has passed. `incidents`: those of the monitor that have not ended. `rules`: needed where
+ * `isEscalationDue`.
+ */
 export function wakeMonitor(
   timing: Timing,
   live: LiveState,
   incidents: readonly Incident[],
   moment: Moment,
+  rules?: MonitorRules,
 ): WakeResult {
   if (timing.lifecycle !== 'active') {
     return { live: { ...live, wakeMs: undefined }, transitions: [] };
   }
-  const running = endRest(timing, live, moment.nowMs);
+  const running = endRest(timing, restUntilReturn(timing, live, moment), moment.nowMs);
   const missed = missDeadlines(timing, applyExcuse(timing, running, moment.nowMs), moment);
   const overdue = findOverdueRuns(timing, missed.live, moment);
   const transitions: Transition[] = [];
@@ -43,24 +51,62 @@ export function wakeMonitor(
     transitions.push({ ...transition, entries: [...transition.entries, ...moved] });
   }
   if (overdue.run !== undefined) transitions.push(cause(incidents, overdueRun(timing, overdue.run), moment));
-  const after: LiveState = { ...overdue.live, openIncidents: countOpen(live.openIncidents, transitions) };
+  const counted: LiveState = { ...overdue.live, openIncidents: countOpen(live.openIncidents, transitions) };
+  const { live: after, transitions: graver } = escalateRules(timing, counted, { rules, incidents }, moment);
+  transitions.push(...graver);
   return { live: { ...after, wakeMs: nextWake(timing, after, moment.nowMs) }, transitions };
 }
 
 /**
  * What the time does while the organization is suspended (docs/contract/organization.md): nothing opens. A deadline that
  * passes rests until the return: without another wake, so that customers who left cost nothing. A run that falls due is
- * forgotten: its end may have been refused. The gap between two successes that crosses the suspension teaches no cadence.
+ * forgotten: its end may have been refused. So is a rule that time would make graver: the next beat decides. The gap between
+ * two successes that crosses the suspension teaches no cadence.
  */
 export function wakeSuspended(timing: Timing, live: LiveState, nowMs: number): LiveState {
+  const after = { ...restAt(timing, live, nowMs), gapBroken: true };
+  return { ...after, wakeMs: nextWake(timing, after, nowMs) };
+}
+
+/** The deadline that has passed at `atMs` rests; runs and rules that have fallen due are forgotten. */
+function restAt(timing: Timing, live: LiveState, atMs: number): LiveState {
   const { deadlineMs } = live;
-  const clocked = deadlineMs !== undefined && deadlineMs <= nowMs ? beginRest(live, deadlineMs) : live;
+  const clocked = deadlineMs !== undefined && deadlineMs <= atMs ? beginRest(live, deadlineMs) : live;
   const openRuns = clocked.openRuns.filter(
-    ({ dueMs, overdue }) => overdue || dueMs === undefined || outOfWindow(dueMs, timing.maintenance) > nowMs,
+    ({ dueMs, overdue }) => overdue || dueMs === undefined || outOfWindow(dueMs, timing.maintenance) > atMs,
   );
-  const after = { ...clocked, openRuns, gapBroken: true };
-  // Without a late mark, which nobody is told.
-  return { ...after, wakeMs: nextWake({ ...timing, graceMs: 0 }, after, nowMs) };
+  const isDue = isEscalationDue(timing, live, { nowMs: atMs, horizonMs: atMs });
+  const escalatesMs = isDue ? undefined : live.escalatesMs;
+  return { ...clocked, openRuns, escalatesMs };
+}
+
+/** A return that is further ahead was before the database's clock was set back. */
+const MOST_AHEAD_MS = 60_000;
+
+/** What `wakeSuspended` would have made of the live state, had a sweeper looked during the suspension that is over. */
+export function restUntilReturn(
+  timing: Timing,
+  live: LiveState,
+  { nowMs, returnedMs }: Pick<Moment, 'nowMs' | 'returnedMs'>,
+): LiveState {
+  if (returnedMs === undefined || returnedMs > nowMs + MOST_AHEAD_MS) return live;
+  const crossesReturn = live.lastSuccessMs !== undefined && live.lastSuccessMs <= returnedMs;
+  return { ...restAt(timing, live, returnedMs), gapBroken: live.gapBroken || crossesReturn };
+}
+
+/**
+ * The deadline that rests, also where no sweeper has looked since the organization was suspended, or since it returned.
+ * `isSuspended`: at `nowMs`.
+ */
+export function restingSince(
+  timing: Timing,
+  live: LiveState,
+  { nowMs, returnedMs, isSuspended }: Pick<Moment, 'nowMs' | 'returnedMs'> & { isSuspended: boolean },
+): number | undefined {
+  const untilMs = isSuspended ? nowMs : returnedMs;
+  if (live.deadlineMs === undefined || untilMs === undefined || live.deadlineMs > untilMs)
+    return live.restsSinceMs;
+  return restUntilReturn(timing, live, { nowMs, returnedMs: untilMs }).restsSinceMs;
 }
 
 /** The most outages named in the timeline of an incident: the newest. */

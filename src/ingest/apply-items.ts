@@ -4,12 +4,17 @@ import { hash } from 'node:crypto';
 import { type BeatRefusal, decideBeat, type TakenBeat } from '../domain/beat-decision.ts';
 import type { BeatInput, RefusedBeat } from '../domain/beat-input.ts';
 import type { Incident } from '../domain/incident.ts';
+import type { MonitorRules } from '../domain/judged-beat.ts';
 import { suppression } from '../domain/monitor.ts';
+import { serviceProblem } from '../domain/plan.ts';
 import { ProblemError } from '../domain/problem.ts';
+import type { CompiledRules } from '../domain/rules/compile.ts';
+import type { RuleStates, Violation } from '../domain/rules/state.ts';
 import type { MonitorTransitions } from '../service/incidents/incident-writer.ts';
 import type { BeatKeyRow } from '../store/beats/beat-keys.ts';
 import type { ObservationRow } from '../store/beats/beats.ts';
 import type { LiveRow } from '../store/monitors/live.ts';
+import type { JudgingBudget } from './judging-budget.ts';
 import type { DirectoryEntry } from './monitor-directory.ts';
 
 export interface BeatItem {
@@ -24,6 +29,8 @@ export interface BeatAnswer {
   sequence: number;
   receivedAt: string;
   nextDeadlineAt?: string;
+  /** Absent where it violates no rule. */
+  violations?: readonly Violation[];
 }
 
 /** An answer under an idempotency key, with the fingerprint of the beat that it was given to. */
@@ -43,8 +50,26 @@ export interface Working {
   observations: ObservationRow[];
   keys: BeatKeyRow<KeptBeatAnswer>[];
   transitions: MonitorTransitions[];
+  rules: WorkingRules;
   /** Monitors whose incidents changed in this batch: their next beats wait for the next batch. */
   settled: Set<string>;
+}
+
+/** What the rules of the batch's monitors remember, by monitor key. */
+export interface WorkingRules {
+  states: Map<string, RuleStates>;
+  /** Monitors of which a beat has no state yet, or would take too long: it and those after it wait for the next batch. */
+  deferred: Set<string>;
+  budget: JudgingBudget;
+  /** The rules of those whose states are to be written. */
+  changed: Map<string, CompiledRules>;
+}
+
+/** Whether the rules of its monitor judge the item. */
+export function isJudged({ entry, beat }: BeatItem): boolean {
+  if (entry.rules === undefined || 'problem' in beat || beat.kind !== 'success') return false;
+  const isTaken = entry.monitor.timing.lifecycle !== 'archived';
+  return isTaken && serviceProblem(entry.tenant.serviceState) === undefined;
 }
 
 export function keyOf(item: BeatItem): string | undefined {
@@ -59,13 +84,27 @@ export function applyItem(work: Working, item: BeatItem): BeatOutcome | 'deferre
   const row = work.changed.get(monitor.monitorKey) ?? work.live.get(monitor.monitorKey);
   if (!row || hasEnded(item.entry, work.nowMs)) return { problem: unknownAddress() };
   if (work.settled.has(monitor.monitorKey)) return 'deferred';
+  if (isDeferred(work.rules, item)) return 'deferred';
   const incidents = work.openIncidents.get(monitor.monitorKey) ?? [];
-  const { plan, serviceState } = item.entry.tenant;
-  const beaten = { timing: monitor.timing, plan, serviceState, live: row.live, incidents };
+  const { plan, serviceState, returnedMs } = item.entry.tenant;
+  const rules = rulesOf(work, item);
+  const { timing } = monitor;
+  const beaten = { timing, plan, serviceState, returnedMs, live: row.live, incidents, rules };
   const beat = findRepeat(work, item);
   if ('answer' in beat) return beat;
   const decision = decideBeat(beaten, beat, work.nowMs);
   return 'problem' in decision ? refuse(work, row, decision) : record(work, item, row, decision);
+}
+
+/** Whether the rules leave the item for the next batch. Then the monitor's later items are left too: their order is kept. */
+function isDeferred({ states, deferred, budget }: WorkingRules, item: BeatItem): boolean {
+  const { monitor, rules, tenant } = item.entry;
+  const { monitorKey } = monitor;
+  if (deferred.has(monitorKey)) return true;
+  if (!rules || !isJudged(item)) return false;
+  if (states.has(monitorKey) && budget.take(tenant.organizationId, rules)) return false;
+  deferred.add(monitorKey);
+  return true;
 }
 
 /** The answer to a beat that was sent before under its key; else the beat, refused if the key belongs to another one. */
@@ -78,10 +117,23 @@ function findRepeat(work: Working, item: BeatItem): BeatInput | RefusedBeat | { 
   return of === fingerprintOf(item.beat) ? { answer } : { kind: item.beat.kind, problem: otherBeat() };
 }
 
-function record(work: Working, item: BeatItem, row: LiveRow, { beat, result }: TakenBeat): BeatOutcome {
+function rulesOf(work: Working, item: BeatItem): MonitorRules | undefined {
+  const { monitor, rules } = item.entry;
+  const states = isJudged(item) ? work.rules.states.get(monitor.monitorKey) : undefined;
+  return rules && states && { compiled: rules, states };
+}
+
+function record(work: Working, item: BeatItem, row: LiveRow, taken: TakenBeat): BeatOutcome {
   const { monitor, tenant } = item.entry;
   const { projectId, monitorKey } = monitor;
+  const { beat, result, states } = taken;
+  const violations = taken.violations.length === 0 ? undefined : taken.violations;
   work.changed.set(monitorKey, { ...row, live: result.live });
+  const { rules } = item.entry;
+  if (rules && states !== undefined && states !== work.rules.states.get(monitorKey)) {
+    work.rules.states.set(monitorKey, states);
+    work.rules.changed.set(monitorKey, rules);
+  }
   work.observations.push({
     projectId,
     monitorKey,
@@ -94,8 +146,10 @@ function record(work: Working, item: BeatItem, row: LiveRow, { beat, result }: T
     runId: beat.runId,
     message: beat.message,
     measurements: beat.measurements,
+    violations,
   });
   if (result.transitions.length > 0) {
+    if (states) work.rules.budget.addIncidents(tenant.organizationId, result.transitions.length);
     work.settled.add(monitorKey);
     work.transitions.push({
       ...monitor,
@@ -112,6 +166,7 @@ function record(work: Working, item: BeatItem, row: LiveRow, { beat, result }: T
     receivedAt: new Date(work.nowMs).toISOString(),
     nextDeadlineAt:
       result.live.deadlineMs === undefined ? undefined : new Date(result.live.deadlineMs).toISOString(),
+    violations,
   };
   if (item.idempotencyKey !== undefined) remember(work, item, { ...answer, of: fingerprintOf(beat) });
   return { answer };

@@ -20,6 +20,8 @@ export interface Waiting {
   /** Of `performance.now()`. */
   expiresAt: number;
   settled: boolean;
+  /** A batch has left it for a later one: it would have taken too long. */
+  isLeft?: boolean;
   resolve: (outcome: BeatOutcome) => void;
 }
 
@@ -183,6 +185,7 @@ export class BatchWriter {
       const result = results[index];
       if (typeof result === 'object') this.#options.settle(waiting, result);
       else left.push(waiting);
+      waiting.isLeft = result === 'deferred';
       if (result === 'locked') this.#options.locked.add(monitorOf(waiting));
     }
     return left;

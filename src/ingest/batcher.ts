@@ -23,6 +23,8 @@ export interface BatcherOptions {
 }
 
 const SLOW_COMMIT_MS = 8;
+/** The most beats in a batch that an earlier one has left: thousands of them take turns with those that came later. */
+const MOST_LEFT = 128;
 
 export class Batcher {
   readonly #options: Required<Omit<BatcherOptions, 'onBatch' | 'onError'>> & BatcherOptions;
@@ -116,8 +118,8 @@ export class Batcher {
 
   /**
    * The next beats, without those of monitors that another lane is writing, which would overtake the beats before them or
-   * wait for the same row, and without those whose row somebody else holds. Where the database has shards: of one shard,
-   * which no other lane is writing to.
+   * wait for the same row, and without those whose row somebody else holds. Of those that were left, which take long, it takes
+   * some. Where the database has shards: of one shard, which no other lane is writing to.
    */
   #takeBatch(): Waiting[] {
     const busy = new Set([...this.#inFlight].flat().map(monitorOf));
@@ -125,6 +127,7 @@ export class Batcher {
     const left: Waiting[] = [];
     const busyShards = new Set([...this.#inFlight].map(shardOf));
     let seen = 0;
+    let again = 0;
     for (const waiting of this.#queue) {
       if (batch.length === this.#options.maxBatch) break;
       seen += 1;
@@ -132,8 +135,14 @@ export class Batcher {
       const monitor = monitorOf(waiting);
       // Also of a monitor that is locked: the earlier ones come back from their lane first.
       if (busy.has(monitor) || !fits(waiting, batch, busyShards)) left.push(waiting);
-      else if (!this.#locked.has(monitor)) batch.push(waiting);
-      else if (!this.#locked.keep(monitor, waiting)) this.#settle(waiting, { problem: unavailable() });
+      else if (waiting.isLeft && again === MOST_LEFT) {
+        // Nor may a later beat of the monitor overtake it.
+        busy.add(monitor);
+        left.push(waiting);
+      } else if (!this.#locked.has(monitor)) {
+        batch.push(waiting);
+        if (waiting.isLeft) again += 1;
+      } else if (!this.#locked.keep(monitor, waiting)) this.#settle(waiting, { problem: unavailable() });
     }
     // A long queue is not looked at again for each batch.
     this.#queue = left.concat(this.#queue.slice(seen));

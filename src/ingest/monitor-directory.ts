@@ -2,6 +2,7 @@
 // configuration version with that of the locked live row and reloads it, so nothing is decided on a stale entry. While
 // the database is away an old entry serves, and an address without an entry waits for a while.
 import { type FindPlan, findPlan as findBuiltInPlan } from '../domain/plan.ts';
+import { type CompiledRules, compileRules } from '../domain/rules/compile.ts';
 import {
   findWatchedAddresses,
   listWatchedAddresses,
@@ -15,7 +16,9 @@ import type { Queryable } from '../store/postgres/pool.ts';
 import { type BeatTenant, Tenants } from './tenants.ts';
 
 export interface DirectoryEntry extends Omit<WatchedAddress, 'monitor'> {
-  monitor: Omit<WatchedMonitor, keyof Tenant>;
+  monitor: Omit<WatchedMonitor, keyof Tenant | 'measurements'>;
+  /** Absent where its beats are judged by none. */
+  rules?: CompiledRules;
   /** Shared by the project's entries, and kept up to date. The configuration version does not cover it. */
   tenant: BeatTenant;
   loadedAt: number;
@@ -34,7 +37,7 @@ export interface DirectoryOptions {
   capacity?: number;
   /** How long an address waits for a database that is away. */
   patienceMs?: number;
-  /** Called for each failed look-up, which is tried again while somebody waits. */
+  /** Called for each failed look-up, which is tried again while somebody waits, and for rules that cannot be compiled. */
   onError?: (error: unknown) => void;
   /** Monotonic clock in ms, for ages only. */
   now?: () => number;
@@ -204,10 +207,27 @@ export class MonitorDirectory {
   }
 
   #toEntry({ monitor: watched, ...address }: WatchedAddress, readAt: number): DirectoryEntry {
-    const { organizationId, projectName, planId, serviceState, ...monitor } = watched;
-    const read = { organizationId, projectName, planId, serviceState };
+    const { organizationId, projectName, planId, serviceState, returnedMs, measurements, ...monitor } =
+      watched;
+    const read = { organizationId, projectName, planId, serviceState, returnedMs };
     const tenant = this.tenants.share(monitor.projectId, read, readAt);
-    return { ...address, monitor, tenant, loadedAt: this.#now(), home: this.#options.home };
+    const rules = this.#toRules(measurements, monitor.monitorKey);
+    return { ...address, monitor, rules, tenant, loadedAt: this.#now(), home: this.#options.home };
+  }
+
+  /**
+   * Of a configuration at fault: none, so that the beats of its monitor are kept and not judged. An error here would stop every
+   * other monitor that is looked up with it.
+   */
+  #toRules(measurements: WatchedMonitor['measurements'], monitorKey: string): CompiledRules | undefined {
+    if (!measurements) return undefined;
+    try {
+      const rules = compileRules(measurements);
+      return rules.measurements.size > 0 ? rules : undefined;
+    } catch (cause) {
+      this.#options.onError?.(new Error(`The rules of the monitor ${monitorKey} are at fault.`, { cause }));
+      return undefined;
+    }
   }
 
   #remember(entry: DirectoryEntry): void {

@@ -145,7 +145,8 @@ async function ping(
     if (request.openBeat) deps.openBeats.end(request.openBeat);
     deps.onOutcome?.('accepted');
     if (!wantsJson(request)) return reply.type('text/plain; charset=utf-8').send('OK');
-    return reply.send({ accepted: true, ...answer, violations: [] });
+    const { violations = [], ...recorded } = answer;
+    return reply.send({ accepted: true, ...recorded, violations });
   } catch (error) {
     return refuse(deps, request, reply, error);
   }

@@ -1,4 +1,4 @@
-// Plain beats: successes without detail, to monitors with a fixed interval, no measurements and nothing open. One statement writes them.
+// Plain beats: successes without detail, to monitors with a fixed interval, no rules and nothing open. One statement writes them.
 // A monitor that the database finds in another state comes back `ineligible`: beat-transaction.ts writes its beats.
 import { serviceProblem } from '../domain/plan.ts';
 import { type PlainBeats, writePlainBeats } from '../store/beats/beats.ts';
@@ -14,9 +14,9 @@ export function isPlain({ entry, beat, idempotencyKey }: BeatItem): boolean {
   if (beat.kind !== 'success' || entry.endsMs !== undefined) return false;
   const { kind: _, ...details } = beat;
   for (const detail of Object.values(details)) if (detail !== undefined) return false;
-  const { timing, hasMeasurements } = entry.monitor;
+  const { timing } = entry.monitor;
   return (
-    !hasMeasurements &&
+    entry.rules === undefined &&
     timing.lifecycle === 'active' &&
     timing.intervalMs !== undefined &&
     timing.schedule === undefined &&

@@ -11,6 +11,7 @@ import type { PlaceOptions } from '../store/postgres/databases.ts';
 import { DatabaseIsNewerError, type MigrateOptions, migrate } from '../store/postgres/migrate.ts';
 import { openPool, type Pool } from '../store/postgres/pool.ts';
 import { inTransaction, readNow } from '../store/postgres/transaction.ts';
+import { type ProbePace, whileAnswering } from '../store/postgres/while-answering.ts';
 import { listSubscriptions, lockBilling } from '../store/tenancy/billing.ts';
 import { makeOtherPlansDue } from '../store/tenancy/organization-standing.ts';
 import { insertOrganization, updateOrganizationPlan } from '../store/tenancy/organizations.ts';
@@ -27,6 +28,8 @@ export interface InstallationOptions {
   places?: readonly PlaceOptions[];
   /** Of those jurisdictions: the role of `api` and `sweeper`, if that of the address owns the schema. */
   placeRoles?: Partial<Record<Jurisdiction, string>>;
+  /** How the databases of those jurisdictions are probed during their migrations; default: every 10 s. */
+  probePace?: ProbePace;
 }
 
 /** For the database of a jurisdiction. Pods wait for `migrate`: one that is away must not keep those of the others. */
@@ -77,7 +80,10 @@ async function warnOfLeftMonitors(
   }
 }
 
-/** Throws nothing. Readiness says of a place that its schema is missing, and a later `migrate` makes it. */
+/**
+ * Throws nothing. Readiness says of a place that its schema is missing, and a later `migrate` makes it. A migration may be long,
+ * but a database that stops answering in the middle of it is given up.
+ */
 async function migratePlace(
   { jurisdiction, databaseUrl }: PlaceOptions,
   options: InstallationOptions,
@@ -89,10 +95,17 @@ async function migratePlace(
   const applicationRole = options.placeRoles?.[jurisdiction];
   const target = { databaseUrl, applicationRole, lockTimeoutMs: Math.max(limitMs, LEAST_LOCK_WAIT_MS) };
   try {
-    const version = await retryUntil(deadline, ofPlace, async () => {
-      await requireOwnPlace({ jurisdiction, databaseUrl }, options);
-      return await migrateOrAccept(target, ofPlace);
-    });
+    const work = (signal: AbortSignal) =>
+      retryUntil(
+        deadline,
+        ofPlace,
+        async () => {
+          await requireOwnPlace({ jurisdiction, databaseUrl }, options);
+          return await migrateOrAccept({ ...target, signal }, ofPlace);
+        },
+        signal,
+      );
+    const version = await whileAnswering(databaseUrl, work, options.probePace);
     ofPlace.info({ version }, 'The schema fits this build.');
   } catch (err) {
     ofPlace.error({ err }, 'The database of this jurisdiction is not migrated: run migrate again.');
@@ -117,12 +130,12 @@ async function requireOwnPlace(
 }
 
 async function migrateOrAccept(
-  { databaseUrl, applicationRole, lockTimeoutMs }: Omit<MigrateOptions, 'onApplied'>,
+  { databaseUrl, applicationRole, lockTimeoutMs, signal }: Omit<MigrateOptions, 'onApplied'>,
   log: Log,
 ): Promise<number> {
   try {
     const onApplied = ({ name }: { name: string }) => log.info({ migration: name }, 'Applied a migration.');
-    return await migrate({ databaseUrl, applicationRole, lockTimeoutMs, onApplied });
+    return await migrate({ databaseUrl, applicationRole, lockTimeoutMs, onApplied, signal });
   } catch (error) {
     if (error instanceof DatabaseIsNewerError && error.found === error.known + 1) return error.found;
     throw error;
@@ -164,9 +177,16 @@ const NOT_YET = new Set([
   'ETIMEDOUT',
   '57P03',
   '3D000',
+  // Another session holds a lock.
+  '55P03',
 ]);
 
-async function retryUntil<T>(deadline: number, log: Log, work: () => Promise<T>): Promise<T> {
+async function retryUntil<T>(
+  deadline: number,
+  log: Log,
+  work: () => Promise<T>,
+  signal?: AbortSignal,
+): Promise<T> {
   for (;;) {
     try {
       return await work();
@@ -174,7 +194,8 @@ async function retryUntil<T>(deadline: number, log: Log, work: () => Promise<T>)
       const { code = '', message } = error as { code?: string; message: string };
       const isPassing = NOT_YET.has(code) || message.includes('timeout');
       if (error instanceof DatabaseIsNewerError || !isPassing || performance.now() > deadline) throw error;
-      log.warn({ code }, 'The database does not answer yet; trying again.');
+      signal?.throwIfAborted();
+      log.warn({ code, reason: message }, 'The database is not ready yet; trying again.');
       await delay(1_000);
     }
   }

@@ -2,35 +2,54 @@
 import { findCondition } from '../kube/conditions.ts';
 import { Controller, type Reconcile } from '../kube/controller.ts';
 import type { KubeMetrics } from '../kube/kube-metrics.ts';
-import { type KubeObject, namespaceOfKey, objectKey } from '../kube/kube-object.ts';
+import { type KubeObject, type KubeResource, namespaceOfKey, objectKey } from '../kube/kube-object.ts';
 import type { StoreChange } from '../kube/object-store.ts';
 import { Reflector } from '../kube/reflector.ts';
 import type { QueuePriority } from '../kube/work-queue.ts';
-import type { ObjectMemory } from './known/object-cache.ts';
+import type { ObjectCache, ObjectMemory } from './known/object-cache.ts';
 import type { Watch } from './known/watched-namespaces.ts';
 import type { OperatorContext } from './operator-context.ts';
 import { idOf } from './pass/identity.ts';
-import type { Desired, Kind } from './pass/kind.ts';
-import type { ReconciledObject } from './pass/object.ts';
-import { Reconciler } from './pass/reconcile.ts';
+import type { Enqueue } from './pass/kind.ts';
+import type { CustomObject, Identity } from './pass/object.ts';
 import { otherReleaseOf } from './pass/release.ts';
 import { countStalled } from './stalled-objects.ts';
 
-export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
+/** What a worker needs of a kind. */
+export interface WorkedKind<O extends CustomObject> {
+  readonly resource: KubeResource<O>;
+  readonly cache: ObjectCache<O>;
+  readonly concurrency: number;
+  /** Undefined: no two objects can claim the same resource of the API. */
+  readonly identity?: Identity;
+  /** Called once. Subscribes to every other source of change, and enqueues the objects concerned. */
+  watch?(enqueue: Enqueue<O>): void;
+  /** Ends what the kind does beside its passes, within `graceMs`. */
+  stop?(graceMs: number): Promise<unknown>;
+}
+
+/** When an object is looked at again whose namespace is not listed whole yet. */
+const UNLISTED_MS = 1000;
+
+export class KindWorker<O extends CustomObject> {
   readonly #context: OperatorContext;
-  readonly #kind: Kind<O, D, E>;
+  readonly #kind: WorkedKind<O>;
   readonly #kubeMetrics: KubeMetrics | undefined;
   readonly #controller: Controller;
   #isWorking: boolean = false;
 
-  constructor(context: OperatorContext, kind: Kind<O, D, E>, kubeMetrics?: KubeMetrics) {
+  /** `pass` is one pass over the object under a key. */
+  constructor(context: OperatorContext, kind: WorkedKind<O>, pass: Reconcile, kubeMetrics?: KubeMetrics) {
     this.#context = context;
     this.#kind = kind;
     this.#kubeMetrics = kubeMetrics;
-    const reconciler = new Reconciler(context, kind);
     // Nobody knows what a namespace holds that cannot be read: its objects wait for `namespaceChanged`.
-    const reconcile: Reconcile = async (key, pass) =>
-      context.watched.isDegraded(namespaceOfKey(key)) ? undefined : await reconciler.reconcile(key, pass);
+    const reconcile: Reconcile = async (key, given) => {
+      const namespace = namespaceOfKey(key);
+      if (context.watched.isDegraded(namespace)) return undefined;
+      // A missing object is not gone while some kind of the namespace is still being listed.
+      return context.watched.isWatched(namespace) ? await pass(key, given) : { requeueAfterMs: UNLISTED_MS };
+    };
     const name = kind.resource.kind.toLowerCase();
     const { concurrency } = kind;
     this.#controller = new Controller({
@@ -49,7 +68,7 @@ export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
   }
 
   /** The cached object under `namespace/name`. */
-  find(key: string): ReconciledObject | undefined {
+  find(key: string): CustomObject | undefined {
     return this.#kind.cache.get(key);
   }
 
@@ -136,7 +155,7 @@ export class KindWorker<O extends ReconciledObject, D extends Desired, E> {
     const isOwnWrite = type === 'updated' && resourceVersion === object.metadata.resourceVersion;
     this.#enqueue([object], isOwnWrite ? 'low' : 'normal');
     const former = type === 'deleted' ? object : previous;
-    if (former === undefined) return;
+    if (former === undefined || identity === undefined) return;
     const id = idOf(identity, former);
     if (type === 'deleted' || id !== idOf(identity, object)) this.#enqueue(cache.listBy('id', id));
   }

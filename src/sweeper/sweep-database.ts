@@ -9,8 +9,9 @@ import type { Gate } from '../store/postgres/gate.ts';
 import type { Pool } from '../store/postgres/pool.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Readiness } from '../telemetry/readiness.ts';
-import { endRests } from './deadlines/end-rests.ts';
-import { DeadlineSweep } from './deadlines/sweep-deadlines.ts';
+import { endRests, type RestSweepOptions } from './deadlines/end-rests.ts';
+import { MonitorFaults } from './deadlines/monitor-faults.ts';
+import { DeadlineSweep, type DeadlineSweepOptions } from './deadlines/sweep-deadlines.ts';
 import { Dispatcher } from './deliveries/dispatcher.ts';
 import { startSweepLoop } from './loop.ts';
 import type { SweeperMetrics } from './sweeper-metrics.ts';
@@ -58,6 +59,7 @@ export class DatabaseSweep {
   readonly #jobPools: JobPools;
   /** Of a jurisdiction: for its copies. */
   readonly #copyPool: Pool | undefined;
+  readonly #watched: DeadlineSweepOptions & RestSweepOptions;
   readonly #deadlines: DeadlineSweep;
   readonly #workers: Promise<Worker[][]>;
   #dispatcher: Dispatcher | undefined;
@@ -70,12 +72,13 @@ export class DatabaseSweep {
     this.#deps = deps;
     this.#jobPools = openJobPools(databaseUrl, onError, gate);
     this.#copyPool = directory && openDirectoryCopy(databaseUrl, onError);
-    this.#deadlines = new DeadlineSweep({
-      ...{ pool, metrics, log },
+    this.#watched = {
+      ...{ pool, metrics, faults: new MonitorFaults({ log, metrics }) },
       minimumIntervalMs: context.minimumIntervalSeconds * 1000,
       onTransitions: () => this.#dispatcher?.wake(),
       signal: this.#stopped.signal,
-    });
+    };
+    this.#deadlines = new DeadlineSweep(this.#watched);
     this.#workers = Promise.all([this.#startCopies(), this.#start()]);
   }
 
@@ -124,11 +127,7 @@ export class DatabaseSweep {
     const loop = startSweepLoop({ ...shared, name: 'deadlines', intervalMs: DEADLINES_EVERY_MS, run });
     const rests = startSweepLoop({
       ...{ ...shared, name: 'rests', intervalMs: RESTS_EVERY_MS },
-      run: () =>
-        endRests({
-          ...{ ...shared, signal: this.#stopped.signal },
-          minimumIntervalMs: context.minimumIntervalSeconds * 1000,
-        }),
+      run: () => endRests(this.#watched),
     });
     const { secrets, findPlan } = context;
     const { pool: jobPool, slowPool } = this.#jobPools;

@@ -9,6 +9,7 @@ export interface SweeperMetrics {
   dueLag: Gauge;
   clockLag: Gauge;
   monitorsWoken: Counter;
+  monitorFaults: Counter;
   incidentsOpened: Counter<'kind'>;
   detectionLateness: Histogram;
   deliveries: Counter<'outcome'>;
@@ -55,6 +56,12 @@ export function createSweeperMetrics(registry: Registry, more: readonly string[]
     monitorsWoken: new Counter({
       name: 'beatkeeper_monitors_woken_total',
       help: 'Due monitors that a sweep of deadlines has woken.',
+      labelNames: labels<never>(),
+      registers,
+    }),
+    monitorFaults: new Counter({
+      name: 'beatkeeper_monitor_faults_total',
+      help: 'Times that a sweep could not wake a monitor; it is tried again.',
       labelNames: labels<never>(),
       registers,
     }),

@@ -191,14 +191,18 @@ const SHOWN = ['secret', 'signingSecret'];
 /** Writes that change no credential, no endpoint, no project and not where alerts go. */
 const NOT_AUDITED = [
   'acknowledgeIncident',
+  'applyDraft',
+  'cancelDraft',
   'changeMonitorLifecycle',
   'checkDestinations',
+  'createDraft',
   'noteIncident',
   'redeliver',
   'reportMonitorOrigins',
   'resolveIncident',
   'rotatePublishUrl',
   'setMonitorOrigin',
+  'updateDraft',
   'updateMonitor',
 ];
 

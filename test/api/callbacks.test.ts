@@ -121,7 +121,11 @@ describe('a new endpoint', () => {
     'https://0x7f.1.invalid/',
   ])('a new endpoint at %s is refused', async (url) => {
     const { problem } = await create({ url });
-    expect(problem).toMatchObject({ status: 400, code: 'service.callback_destination_rejected' });
+    expect(problem).toMatchObject({
+      status: 400,
+      code: 'service.callback_destination_rejected',
+      remediation: [{ documentation: '/docs/quickstart#3-create-a-callback-endpoint' }],
+    });
     expect(problem?.fieldErrors?.[0]?.path).toBe('url');
   });
 
@@ -306,6 +310,7 @@ describe("the organization's default", () => {
     const stale = { endpointId: first, expectedEndpointId: first };
     const { problem } = await api.owner.call('setDefaultCallback', { body: stale });
     expect(problem).toMatchObject({ status: 412, code: 'service.precondition_failed' });
+    expect(problem?.remediation).toMatchObject([{ code: 'read_again', documentation: '/docs#the-examples' }]);
     expect(await set(second)).toBe(200);
     expect([await set(null, first), await set(first, first)]).toEqual([412, 412]);
     // An endpoint of that id in another project is another one.

@@ -10,11 +10,14 @@ import { ENDPOINT_URL, ID, MONITOR, PUBLISH_ID } from '../../src/contract/openap
 import { REFUSALS } from '../../src/contract/openapi/examples/refusals.ts';
 import type { OperationSpec } from '../../src/contract/operations/operation.ts';
 import { contractOperations, type OperationId } from '../../src/contract/operations/operations.ts';
+import { remediationOf } from '../../src/domain/problem.ts';
+import { MIN_VALUES } from '../../src/domain/rules/suggest.ts';
 import type { ApiAnswer, ApiClient, ApiRequest } from '../support/api-client.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { textOf } from '../support/page-text.ts';
 import { startReceiver } from '../support/receiver.ts';
 import { runProgram } from '../support/run-program.ts';
+import { sendMeasured } from '../support/send-measured.ts';
 
 const operations = contractOperations() as Record<string, OperationSpec>;
 
@@ -22,9 +25,10 @@ const ORDER = `
 listProjects getProject createProject updateProject
 createCredential listCredentials getCredential rotateCredential revokeCredential
 createCallback listCallbacks getCallback updateCallback rotateSigningSecret setDefaultCallback testCallback connectRelay
-createMonitor
+createMonitor suggestRule
 pingStart pingStartHead pingStartPost pingSuccess pingSuccessHead pingSuccessPost pingLog pingLogHead pingLogPost
 pingFail pingFailHead pingFailPost pingExitStatus pingExitStatusHead pingExitStatusPost
+createDraft listDrafts getDraft replayDraft updateDraft cancelDraft applyDraft
 getMonitor listMonitors getFirstBeat testBeat explainMonitor listObservations readSeries getMonitorBinding
 listMonitorIncidents getStatusFeed getBilling
 listIncidents getIncident getIncidentTimeline listIncidentDeliveries listDeliveries getDelivery
@@ -109,12 +113,19 @@ async function etagFor(kind: EtagKind | undefined): Promise<string> {
 }
 
 /** Ids that later examples name. */
-function learn(id: string, body: string): void {
+async function learn(id: string, body: string): Promise<void> {
   const answer = () => JSON.parse(body);
   if (id === 'createProject') real.set(ID.project, answer().projectId);
   if (id === 'createCredential') real.set(ID.credential, answer().credential.credentialId);
   if (id === 'createCallback') real.set(ID.endpoint, answer().endpoint.id);
   if (id === 'createMonitor') real.set(PUBLISH_ID, answer().publishUrl.split('/').at(-1));
+  if (id === 'createDraft') {
+    real.set(ID.draft, answer().id);
+    // One of the two is applied, and the other one canceled.
+    const { params, body: same } = exampleOf(id);
+    const other = await api.manage.expectSuccess(id, { params: { ...params }, body: same });
+    real.set(ID.otherDraft, other.body.id);
+  }
   if (id === 'listMonitorIncidents') real.set(ID.incident, answer().items[0].incidentId);
   if (id === 'listIncidentDeliveries') real.set(ID.delivery, answer().items[0].deliveryId);
 }
@@ -144,9 +155,10 @@ describe('the examples of /docs', () => {
   it.each(ORDER)(
     'the example of %s works as it stands, and its answer has no field that the page does not show',
     async (id) => {
+      if (id === 'suggestRule') await sendMeasured(`${api.url}/ping/${real.get(PUBLISH_ID)}`, MIN_VALUES);
       const { status, body } = await run(id);
       expect([id, status, body]).toEqual([id, operations[id]?.success ?? 200, body]);
-      learn(id, body);
+      await learn(id, body);
       const { answer } = exampleOf(id);
       if (answer === undefined || id === 'getOpenApi') return;
       const shown = new Set(pathsOf(answer));
@@ -201,6 +213,7 @@ describe('the sentences of the refusals on /docs', () => {
       for (const spec of specs) {
         const { problem } = await (PROVOKED[name]?.(spec) ?? Promise.reject(new Error(name)));
         expect([spec.operationId, problem?.code]).toEqual([spec.operationId, `service.${refusal?.code}`]);
+        expect(problem?.remediation).toEqual(refusal && remediationOf(refusal.code));
         for (const fault of refusal?.fieldErrors ?? []) expect(problem?.fieldErrors).toContainEqual(fault);
         if (!refusal?.fieldErrors)
           expect([spec.operationId, problem?.detail]).toEqual([spec.operationId, refusal?.detail]);

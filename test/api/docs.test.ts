@@ -17,7 +17,7 @@ import { findFreePort } from '../../src/dev/processes/free-port.ts';
 import { INCIDENT_STATES, TIMELINE_TYPES } from '../../src/domain/incident.ts';
 import { HEALTHS } from '../../src/domain/monitor.ts';
 import { findPlan } from '../../src/domain/plan.ts';
-import { PLAN_IDS, PROBLEMS } from '../../src/domain/problem.ts';
+import { PLAN_IDS, PROBLEMS, REMEDIATIONS } from '../../src/domain/problem.ts';
 import { KEPT_DAYS } from '../../src/domain/retention.ts';
 import { type ApiFixture, openApiFixture } from '../support/api-fixture.ts';
 import { runProgram } from '../support/run-program.ts';
@@ -184,6 +184,17 @@ describe('the pages', () => {
     const waits = ['5 s', '30 s', '2 min', '10 min', '1 h', '4 h'].join(', ');
     expect((await read('/docs/webhooks')).text).toContain(`after ${waits} and 12 h`);
     expect(RETRY_WAITS_MS.map((ms) => ms / 1_000)).toEqual([0, 5, 30, 120, 600, 3_600, 14_400, 43_200]);
+  });
+
+  it('every remediation of a problem leads to a place on a page that exists', async () => {
+    const remediations = Object.values(REMEDIATIONS);
+    expect(remediations.length).toBeGreaterThan(0);
+    for (const { documentation } of remediations) {
+      const [path = '', target] = documentation.split('#');
+      expect(documentation).toMatch(/^\/docs[/#]/);
+      const { status, text } = await read(path);
+      expect([documentation, status, text.includes(`id="${target}"`)]).toEqual([documentation, 200, true]);
+    }
   });
 
   it('every problem code has a page, and other names have none', async () => {

@@ -6,15 +6,18 @@ import { plainBeat } from '../../src/domain/beat-input.ts';
 import type { LifecycleAction } from '../../src/domain/lifecycle.ts';
 import type { MonitorConfiguration } from '../../src/domain/monitor.ts';
 import { findPlan } from '../../src/domain/plan.ts';
+import type { ServiceState } from '../../src/domain/problem.ts';
 import { runBeatTransaction } from '../../src/ingest/beat-transaction.ts';
 import { MonitorDirectory } from '../../src/ingest/monitor-directory.ts';
 import type { Caller, ServiceContext } from '../../src/service/calls/context.ts';
 import { resolveIncident } from '../../src/service/incidents/incidents.ts';
 import { explainMonitor } from '../../src/service/monitors/explain.ts';
+import { explainItems } from '../../src/service/monitors/feed-reasons.ts';
 import { changeConfiguration } from '../../src/service/monitors/monitor-configuration.ts';
 import { changeLifecycle } from '../../src/service/monitors/monitor-lifecycle.ts';
 import { createMonitor } from '../../src/service/monitors/monitors.ts';
 import { findMonitors } from '../../src/store/monitors/monitors.ts';
+import { readFeedPage } from '../../src/store/monitors/status-feed.ts';
 import { inTransaction } from '../../src/store/postgres/transaction.ts';
 import type { ProjectFixture } from '../support/database-fixture.ts';
 import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
@@ -73,6 +76,18 @@ export async function makeHistory(
   return {
     name,
     read,
+    /** Of the item in the status feed. */
+    because: async () => {
+      const scope = { organizationId: project.organizationId, projectId };
+      const { items } = await readFeedPage(pool, { scope, limit: 1_000 });
+      const told = await explainItems(pool, context, items);
+      return told.find(({ monitor }) => monitor.monitorId === name.monitorId)?.because ?? '';
+    },
+    setState: async (state: ServiceState) =>
+      await pool.query('update organizations set service_state = $2 where organization_id = $1', [
+        project.organizationId,
+        state,
+      ]),
     explain: async (atMs?: number) => await explainMonitor(pool, context, name, atMs),
     beat: async (kind: Kind, measurements?: Record<string, number>) => {
       const entry = await directory.load((await read()).publishAddress);

@@ -1,9 +1,11 @@
 // How an export ends: to its end, or broken off; and how many there may be at once.
+// Holds: exportOrganization.
 import { setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Problem } from '../../src/contract/resources/problem.ts';
 import type { ApiFixture } from '../support/api-fixture.ts';
 import { type ExportCall, fetchExport, ofType, readExport, recordsOf } from '../support/export-reader.ts';
+import { setLastSequences } from '../support/past-beats.ts';
 import { type SeedMonitor, seedCredential, seedMonitor } from '../support/seed.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -42,6 +44,7 @@ beforeAll(async () => {
      from generate_series(1, $3::integer) n`,
     [large.projectId, large.monitorKey, COUNT],
   );
+  await setLastSequences(api.pool, large.projectId);
 });
 const ofLarge = (more: Partial<ExportCall> = {}) => asOwner({ project: 'large', ...more });
 

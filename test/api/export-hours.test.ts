@@ -1,4 +1,5 @@
 // The hours of an export beside its observations: what is kept is in one form or the other, whatever goes meanwhile.
+// Holds: exportOrganization.
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { ExportOrder } from '../../src/service/tenancy/export-pages.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';

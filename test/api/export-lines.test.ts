@@ -16,7 +16,7 @@ import { createPartitions, OBSERVATIONS } from '../../src/store/postgres/partiti
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { cellsOf } from '../support/export-reader.ts';
 import { rowsReadBy } from '../support/pages.ts';
-import { DAY_MS, daysAgo } from '../support/past-beats.ts';
+import { DAY_MS, daysAgo, setLastSequences } from '../support/past-beats.ts';
 import { type SeedMonitor, seedMonitor, seedMonitors, seedProject } from '../support/seed.ts';
 
 let fixture: ProjectFixture;
@@ -81,6 +81,7 @@ async function insert(monitor: SeedMonitor, rows: readonly Record<string, unknow
       ),
     ],
   );
+  await setLastSequences(fixture.pool, monitor.projectId);
 }
 
 /** The cells that are not empty, by the names of their columns. Postgres may write a number otherwise than Node. */
@@ -150,6 +151,7 @@ it('a page reads about as many rows as it has, of monitors with few beats and wi
      where project_id = $2`,
     [many[150]?.monitorKey, project.projectId],
   );
+  await setLastSequences(pool, project.projectId);
   await pool.query('analyze observations; analyze monitors');
   let after: { monitorKey: string; sequence: number } | undefined;
   let lines = 0;
@@ -258,6 +260,10 @@ async function insertHours(
      from unnest(array['beatGapSeconds', 'rows', 'size']) as measurement, generate_series(0, $4 - 1) n`,
     [projectId, monitorKey, fromMs, count],
   );
+  await fixture.pool.query('update monitor_live set last_sequence = $2 where monitor_key = $1', [
+    monitorKey,
+    count,
+  ]);
   await fixture.pool.query('analyze observation_buckets');
 }
 

@@ -1,4 +1,5 @@
 // What changes beside an export: monitors that are made again, partitions that are dropped, projects without anything.
+// Holds: exportOrganization.
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { newUuid } from '../../src/domain/id.ts';
 import { findProjectsWithMonitors } from '../../src/store/monitors/monitors-by-key.ts';

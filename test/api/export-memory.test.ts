@@ -1,14 +1,13 @@
 // The memory of an export does not grow with what it has, nor while its reader does not read.
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
+// Holds: exportOrganization.
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { EXPORT_FORMATS } from '../../src/contract/resources/export.ts';
+import { type ApiProcess, withSmallApi } from '../support/api-process.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import { fetchExport } from '../support/export-reader.ts';
+import { setLastSequences } from '../support/past-beats.ts';
 import { seedCredential, seedMonitors, seedProject } from '../support/seed.ts';
 
-const PROGRAM = fileURLToPath(new URL('../support/api-program.ts', import.meta.url));
 const MONITORS = 100;
 const BEATS_OF_EACH = 3_000;
 const MEGABYTE = 1024 * 1024;
@@ -29,41 +28,17 @@ beforeAll(async () => {
      from monitors, generate_series(1, $1::integer) n`,
     [BEATS_OF_EACH],
   );
+  await setLastSequences(pool, project.projectId);
 });
 afterAll(() => fixture?.close());
 
-interface Api {
-  url: string;
-  /** Its memory in bytes. */
-  memory(): Promise<number>;
-}
-
-/** An api whose heap is small, while `work` runs. */
-async function withSmallApi(work: (api: Api) => Promise<void>): Promise<void> {
-  const child = fork(PROGRAM, [fixture.databaseUrl], {
-    execArgv: [`--max-old-space-size=${HEAP_MEGABYTES}`],
-  });
-  const ended = once(child, 'exit');
-  const next = async () => ((await once(child, 'message')) as [number])[0];
-  try {
-    const port = await next();
-    await work({
-      url: `http://127.0.0.1:${port}`,
-      memory: async () => {
-        child.send('memory');
-        return await next();
-      },
-    });
-  } finally {
-    if (child.connected) child.disconnect();
-    await ended;
-  }
-}
+const inSmallApi = (work: (api: ApiProcess) => Promise<void>) =>
+  withSmallApi({ databaseUrl: fixture.databaseUrl, heapMegabytes: HEAP_MEGABYTES }, work);
 
 it('an export of 300,000 observations needs as much memory as one of few', async () => {
   const { pool, project } = fixture;
   const token = await seedCredential(pool, { projectId: project.projectId, preset: 'read' });
-  await withSmallApi(async ({ url, memory }) => {
+  await inSmallApi(async ({ url, memory }) => {
     const call = { url, token };
     const few = await fetchExport({ ...call, query: { format: 'csv' } });
     await few.body?.getReader().read();
@@ -94,8 +69,9 @@ it('four readers that stand still, and lines of 20 KB, fit into the memory of a 
      select $1, $2, n, clock_timestamp() - interval '1 hour', 'success', $3 from generate_series(1, $4::integer) n`,
     [project.projectId, monitor?.monitorKey, JSON.stringify(measurements), LARGE_LINES],
   );
+  await setLastSequences(pool, project.projectId);
   const tokens = [1, 2].map(() => seedCredential(pool, { projectId: project.projectId, preset: 'read' }));
-  await withSmallApi(async ({ url }) => {
+  await inSmallApi(async ({ url }) => {
     const calls = (await Promise.all(tokens)).flatMap((token) => [
       { url, token },
       { url, token },

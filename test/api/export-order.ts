@@ -50,20 +50,22 @@ export interface StreamOptions {
   cursor?: string;
   /** Records between two checkpoints. */
   most?: number;
+  /** Of toLines and toTable. */
+  quietMs?: number;
 }
 
 export function streamOf(
   { secrets }: Pick<ProjectFixture, 'secrets'>,
   order: ExportOrder,
-  { cursor, most }: StreamOptions = {},
+  { cursor, most, quietMs }: StreamOptions = {},
 ): AsyncGenerator<string | Buffer> {
   const resumed = decodeExportCursor(order, cursor);
   const home = homeOf(order);
   const going = withHome(order, { span: resumed?.spans.get(home.name) ?? home.span });
   const pages = walkExport(going, resumed?.place);
   return order.format === 'csv'
-    ? toTable(pages, going, { isContinued: resumed !== undefined })
-    : toLines(pages, going, { publicUrl: 'https://beats.example.com', secrets }, most);
+    ? toTable(pages, going, { isContinued: resumed !== undefined, quietMs })
+    : toLines(pages, going, { publicUrl: 'https://beats.example.com', secrets }, { most, quietMs });
 }
 
 /** All of it. `meanwhile` runs after each piece. */

@@ -15,6 +15,7 @@ import {
   type Operation,
   pathNames,
 } from '../support/filled-project.ts';
+import { overtake } from '../support/overtaken-call.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 
 export interface IdempotencySubject {
@@ -137,6 +138,21 @@ export function testIdempotency(open: () => Promise<IdempotencySubject>, specs: 
       if (!first) throw new Error('There is no answer.');
       expect(first.status).toBe(spec.success);
       for (const replay of replays) expectReplay(spec, replay, first);
+    });
+
+    it.each(idempotent)('%s answers a duplicate that the first call overtakes', async (id, spec) => {
+      const effect = await effectOfOne(spec);
+      const request = await newRequest(spec);
+      const overtaken = { client: unlucky(tokenFor(spec)), proxy, id, request };
+      const made = await rowsMadeBy(async () => {
+        let first: ApiAnswer<unknown> | undefined;
+        const duplicate = await overtake(overtaken, async () => {
+          first = await clientFor(spec).expectSuccess(id, request);
+        });
+        expect([id, duplicate.problem]).toEqual([id, undefined]);
+        if (first) expectReplay(spec, duplicate, first);
+      });
+      expect(made).toEqual(effect);
     });
 
     it.each(idempotent)(

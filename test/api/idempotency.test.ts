@@ -62,6 +62,7 @@ describe('an idempotency key', () => {
       status: 409,
       code: 'service.idempotency_conflict',
       retryable: false,
+      remediation: [{ code: 'use_new_key', documentation: '/docs#the-examples' }],
     });
     const elsewhere = await api.owner.call('createCredential', {
       body: { name: 'x', preset: 'read' },

@@ -21,6 +21,7 @@ const MOMENT = `to_timestamp(n / 1000.0)`;
 export type Table =
   | 'monitors'
   | 'monitor_changes'
+  | 'drafts'
   | 'observations'
   | 'incidents'
   | 'timeline_entries'
@@ -48,6 +49,13 @@ export function clonesOf({ ids }: FilledProject): Record<Table, Clone[]> {
       },
     ],
     monitor_changes: [{ table: 'monitor_changes', like: ofMonitor, set: { configuration_version: 'n + 1' } }],
+    drafts: [
+      {
+        table: 'drafts',
+        like: `draft_id = '${ids.draftId}'`,
+        set: { draft_id: `'draft_' || ${HEX_OF_N}`, created_at: MOMENT },
+      },
+    ],
     observations: [
       {
         table: 'observations',
@@ -116,6 +124,7 @@ export const TABLE_OF: Record<ListId, Table> = {
   listMonitors: 'monitors',
   getStatusFeed: 'monitors',
   listMonitorChanges: 'monitor_changes',
+  listDrafts: 'drafts',
   listObservations: 'observations',
   listIncidents: 'incidents',
   listMonitorIncidents: 'incidents',

@@ -9,10 +9,23 @@ export async function makeAddressed(api: ApiFixture, body: object = {}) {
   });
   const { monitorId, publishUrl = '' } = made.body;
   const params = { monitorId };
+  const address = `${api.url}${new URL(publishUrl).pathname}`;
   return {
     params,
     /** Where it is beaten, at this api. */
-    address: `${api.url}${new URL(publishUrl).pathname}`,
+    address,
+    /** Sends a beat with measurements: '' for a success, '/fail', '/start', … */
+    measure: async (measurements: object, suffix = '') =>
+      await fetch(`${address}${suffix}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', accept: 'application/json' },
+        body: JSON.stringify({ measurements }),
+      }),
+    /** Changes the configuration that it has now. */
+    patch: async (patch: object) => {
+      const { etag: ifMatch } = await api.read.expectSuccess('getMonitor', { params });
+      return await api.manage.expectSuccess('updateMonitor', { params, ifMatch, body: { patch } });
+    },
     act: async (action: string, maintenance?: object) => {
       const { etag: ifMatch } = await api.read.expectSuccess('getMonitor', { params });
       const change = { action, maintenance };

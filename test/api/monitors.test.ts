@@ -147,6 +147,7 @@ describe('limits of the plan', () => {
         attempted: 60,
         remediation: 'increase_interval',
       });
+      expect(short.problem?.remediation).toMatchObject([{ documentation: '/docs/limits#plans' }]);
       const schedule = { cron: '*/2 8 * * *', timeZone: 'UTC' };
       const cron = await free.manage.call('createMonitor', { body: { name: 'x', schedule } });
       expect(cron.problem?.limit).toMatchObject({ attempted: 120 });

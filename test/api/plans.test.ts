@@ -148,15 +148,32 @@ describe('observations', () => {
     expect((await exportedOf(params, cursor)).sequences).toEqual([1, 2, 3, 4]);
     await setPlan('free');
     const since = { params, query: { since: iso(daysAgo(3)), until: iso(daysAgo(2)), bucketSeconds: 300 } };
-    expect((await api.read.call('readSeries', since)).problem).toMatchObject({
-      fieldErrors: [{ path: 'bucketSeconds', code: 'too_fine' }],
+    const refusal = { code: 'service.plan_limit_reached', status: 403 };
+    const retention = { dimension: 'observation_retention_seconds', limit: 2 * 86_400, plan: TINY };
+    const refused = (await api.read.call('readSeries', since)).problem;
+    expect(refused).toMatchObject({
+      ...{ ...refusal, limit: { ...retention, remediation: 'upgrade_plan' } },
+      fieldErrors: [{ path: 'bucketSeconds', code: 'plan_limit' }],
     });
+    expect(refused?.limit?.attempted).toBeGreaterThanOrEqual(3 * 86_400);
+    expect(refused?.limit?.attempted).toBeLessThan(4 * 86_400 + 60);
+    // No plan keeps those.
+    const older = { ...since.query, since: iso(daysAgo(31)), until: iso(daysAgo(30)) };
+    expect((await api.read.call('readSeries', { params, query: older })).problem?.fieldErrors).toMatchObject([
+      { path: 'bucketSeconds', code: 'too_fine' },
+    ]);
     const hours = { params, query: { ...since.query, bucketSeconds: 3600 } };
     const { body } = await api.read.expectSuccess('readSeries', hours);
     expect(body.items.filter(({ count }) => count > 0)).toHaveLength(1);
-    const at = { params, query: { at: iso(Date.now() - 3 * DAY_MS) } };
-    await api.pool.query("update monitors set created_at = created_at - interval '9 days'");
-    expect((await api.read.call('explainMonitor', at)).problem?.fieldErrors).toMatchObject([
+    await api.pool.query("update monitors set created_at = created_at - interval '40 days'");
+    const explain = async (days: number) =>
+      (await api.read.call('explainMonitor', { params, query: { at: iso(Date.now() - days * DAY_MS) } }))
+        .problem;
+    expect(await explain(3)).toMatchObject({
+      ...{ ...refusal, limit: retention },
+      fieldErrors: [{ path: 'at', code: 'plan_limit' }],
+    });
+    expect((await explain(31))?.fieldErrors).toMatchObject([
       { path: 'at', code: 'too_early', message: 'Must be at most 2 days ago.' },
     ]);
   });
@@ -176,7 +193,10 @@ describe('observations', () => {
         params,
         query: { since: iso(daysAgo(1) + hour * 3_600_000), until: iso(daysAgo(0)), bucketSeconds: 1800 },
       });
-    expect((await series(1)).problem?.fieldErrors?.[0]).toMatchObject({ code: 'too_fine' });
+    expect((await series(1)).problem).toMatchObject({
+      ...{ status: 403, code: 'service.plan_limit_reached' },
+      limit: { dimension: 'stored_observations', limit: 5, plan: TINY, remediation: 'upgrade_plan' },
+    });
     expect((await series(2)).status).toBe(200);
   });
 });

@@ -156,6 +156,7 @@ describe('the limit as callers see it', () => {
           plan: { id: 'free' },
           remediation: 'reduce_usage',
         },
+        remediation: [{ code: 'slow_down', documentation: '/docs/limits#plans' }],
       });
       expect(problem?.retryAfterSeconds).toBeLessThanOrEqual(60);
       expect(headers.get('retry-after')).toBe(String(problem?.retryAfterSeconds));

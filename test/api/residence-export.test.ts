@@ -1,5 +1,6 @@
 // An export over several databases: it has the monitors of all of them, goes on from any checkpoint, and says whose database
 // is away (docs/contract/organization.md).
+// Holds: exportOrganization.
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { ExportRecord } from '../../src/contract/resources/export.ts';
 import type { Jurisdiction } from '../../src/domain/monitor.ts';
@@ -18,6 +19,7 @@ import {
   HOUR_MS,
   insertBeats,
   makePartition,
+  setLastSequences,
   sumUpUntil,
   waitOutDay,
 } from '../support/past-beats.ts';
@@ -162,6 +164,7 @@ it('a database that goes away breaks the stream, and the export goes on from its
      select $1, $2, n, clock_timestamp() - interval '1 hour', 'success', repeat('m', 1000) from generate_series(1, 60000) n`,
     [large.projectId, large.monitorKey],
   );
+  await setLastSequences(api.eu, large.projectId);
   const answer = await fetchExport(call());
   let text = '';
   const read = (async () => {

@@ -2,6 +2,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { reportSlots } from '../../src/store/directory/reservations.ts';
 import { openResidenceFixture, type ResidenceFixture } from '../support/residence-fixture.ts';
+import { type SentStatement, statementsOf } from '../support/statements.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { newOrigin, originCalls, shown } from './origin-fixture.ts';
 
 const LIMIT = 3;
 let fixture: ResidenceFixture;
@@ -74,3 +77,42 @@ it('a call that is refused for another reason keeps no slot', async () => {
   expect((await create('eu')).status).toBe(201);
   expect((await create('us')).status).toBe(403);
 });
+
+it('a creation that the plan refuses takes the origin from no monitor of the other database', async () => {
+  const { rows } = await fixture.pool.query('select monitor_id from monitors limit 1');
+  const params = { monitorId: rows[0].monitor_id };
+  const origin = newOrigin();
+  const { changeLifecycle, letRestoreWindowPass, setOrigin } = originCalls(fixture);
+  await setOrigin(params.monitorId, origin);
+  await changeLifecycle(params.monitorId, 'archive');
+  await letRestoreWindowPass(params.monitorId);
+  expect((await create('us')).status).toBe(201);
+  const body = { name: 'Job', intervalSeconds: 300, jurisdiction: 'eu' as const, origin };
+  expect((await fixture.operator.call('createMonitor', { body })).status).toBe(403);
+  const { body: holder } = await fixture.operator.expectSuccess('getMonitor', { params });
+  expect(holder.origin).toMatchObject(shown(origin));
+});
+
+it('creations that are refused at once share the reports of a place', async () => {
+  const CALLS = 12;
+  const holder = await fixture.eu.connect();
+  await holder.query('begin; lock table used_reservations');
+  const sent = await statementsOf(async (soFar) => {
+    const answers = statusesOf(Array.from({ length: CALLS }, () => create('eu')));
+    await waitFor(async () => hasRefused(soFar, CALLS), { what: 'the plan has refused each call' });
+    await holder.query('commit');
+    holder.release();
+    expect(await answers).toEqual(Array(CALLS).fill(403));
+  });
+  expect(sent.filter(({ text }) => text.includes(' as news')).length).toBeLessThan(CALLS / 2);
+});
+
+/** Whether so many calls have looked for a slot, and are done with it. */
+async function hasRefused(sent: readonly SentStatement[], calls: number): Promise<boolean> {
+  if (sent.filter(({ text }) => text.includes('as "planId", active_monitors')).length < calls) return false;
+  const { rowCount } = await fixture.pool.query(
+    `select from pg_stat_activity where application_name = 'beatkeeper-api' and datname = current_database()
+       and xact_start is not null`,
+  );
+  return rowCount === 0;
+}

@@ -1,7 +1,7 @@
 // A call that is repeated has one effect and its first answer, also where the database that knows it was away meanwhile
 // (docs/contract/tenancy.md).
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Jurisdiction } from '../../src/domain/monitor.ts';
 import { type Homes, type Look, shareHomes } from '../../src/service/calls/homes.ts';
 import { findKeyedHome } from '../../src/service/calls/keyed-home.ts';
@@ -172,16 +172,36 @@ describe('the look for a call with a key', () => {
     expect(await find(look, of)).toMatchObject({ replay: { status: 200 } });
   });
 
-  it('waits for no other database once it has the answer', async () => {
-    const of = guard();
-    await answer(api.pool, of);
-    const never = Promise.withResolvers<boolean>();
-    const look: Look = (db) => (db === homes[1]?.db ? never.promise : Promise.resolve(false));
-    try {
-      expect(await find(look, of)).toMatchObject({ replay: { status: 200 } });
-    } finally {
-      never.resolve(false);
-    }
+  describe('while a database is slow and not away', () => {
+    let slow: PromiseWithResolvers<boolean>;
+    beforeEach(() => {
+      slow = Promise.withResolvers();
+    });
+    afterEach(() => slow.resolve(false));
+
+    const lookIn = (found: boolean): Look => {
+      return (db) => (db === homes[1]?.db ? slow.promise : Promise.resolve(found));
+    };
+
+    it('waits for no other database once it has the answer', async () => {
+      const of = guard();
+      await answer(api.pool, of);
+      expect(await find(lookIn(false), of)).toMatchObject({ replay: { status: 200 } });
+    });
+
+    it('does not wait for it where another one has what can be in one alone', async () => {
+      const aim = { asked: homes, look: lookIn(true), isInOne: true };
+      expect(await findKeyedHome(homes, aim, guard())).toBe(homes[0]);
+    });
+
+    it('refuses a key of another request without it', async () => {
+      const of = guard();
+      await answer(api.pool, { ...of, fingerprint: Buffer.from('other') });
+      const aim = { asked: homes, look: lookIn(true), isInOne: true };
+      await expect(findKeyedHome(homes, aim, of)).rejects.toMatchObject({
+        code: 'idempotency_conflict',
+      });
+    });
   });
 });
 

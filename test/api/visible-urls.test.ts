@@ -74,6 +74,10 @@ describe('the URL of an endpoint', () => {
     const { pathname } = new URL(monitor.publishUrl ?? '');
     expect((await fetch(`${api.url}${pathname}/fail`)).status).toBe(200);
     await api.manage.expectSuccess('testCallback', { params: { endpointId: endpoint.id } });
+    const { body: draft } = await api.manage.expectSuccess('createDraft', {
+      params: { monitorId: monitor.monitorId },
+      body: { proposal: { measurementKey: 'rows', definition: { minimum: 1 } } },
+    });
     const deliveries = (await api.read.expectSuccess('listDeliveries')).body.items;
     const idsOf = {
       monitorId: [monitor.monitorId],
@@ -91,7 +95,8 @@ describe('the URL of an endpoint', () => {
     for (const { operationId, path } of reads) {
       const query = operationId === 'readSeries' ? range : undefined;
       const name = /\{(\w+)\}/.exec(path)?.[1] as keyof typeof idsOf | undefined;
-      for (const params of name ? idsOf[name].map((id) => ({ [name]: id })) : [{}]) {
+      const of: Record<string, string> = path.includes('{draftId}') ? { draftId: draft.id } : {};
+      for (const params of name ? idsOf[name].map((id) => ({ [name]: id, ...of })) : [{}]) {
         const answer = await api.read.expectSuccess(operationId as OperationId, { params, query });
         answers.push(answer.body);
       }

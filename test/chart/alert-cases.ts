@@ -45,6 +45,7 @@ const requests = (status: string) => of('api', 'beatkeeper_api_requests_total', 
 const attempts = (outcome: string) => of('sweeper', 'beatkeeper_deliveries_total', { outcome });
 const lateness = (le: string) => of('sweeper', 'beatkeeper_detection_lateness_seconds_bucket', { le });
 const failures = of('sweeper', 'beatkeeper_sweep_failures_total', { sweep: 'retention' });
+const faults = of('sweeper', 'beatkeeper_monitor_faults_total');
 const sealed = (kind: string) =>
   of('sweeper', 'beatkeeper_sealed_values', { key_id: 'k1', kind, configured: 'no' });
 const check = (role: Role, name: string) => of(role, 'beatkeeper_health_check_failing', { check: name });
@@ -122,6 +123,11 @@ export const ALERT_CASES: Readonly<Record<string, AlertCase>> = {
     labels: { sweep: 'retention' },
     summary: 'The sweep retention of Beatkeeper fails again and again',
     silent: { [failures]: '0x110 1x10' },
+  },
+  BeatkeeperMonitorsNotWoken: {
+    fires: { [faults]: '0+1x120' },
+    summary: 'Beatkeeper cannot find out whether some monitors are silent',
+    silent: { [faults]: '0x110 1x10' },
   },
   BeatkeeperObservationsKeptTooLong: above(of('sweeper', 'beatkeeper_observation_sums_lag_seconds'), 86_400, {
     summary: 'Observations have not been summed up for a day',

@@ -34,7 +34,7 @@ const DEPLOYMENTS: KubeResource<KubeObject & { spec: { replicas: number } }> = {
   plural: 'deployments',
   namespaced: true,
 };
-const NAMES = ['callbacks.beatkeeper.dev', 'monitors.beatkeeper.dev'];
+const NAMES = ['callbacks.beatkeeper.dev', 'monitors.beatkeeper.dev', 'rules.beatkeeper.dev'];
 const VERSION = 'beatkeeper.dev/version';
 const NEXT = '99.0.0';
 

@@ -15,6 +15,8 @@ import { runProgram } from '../support/run-program.ts';
 import { CHART, listValuesFiles, type Manifest, pick, render, requireHelm } from './helm.ts';
 
 const found = await requireHelm();
+// Not in a test, whose time would be over where it must be built first.
+const promtool = await findPromtool();
 const everything = join(CHART, 'ci', 'everything-values.yaml');
 const FULLNAME = 'beatkeeper-beats';
 
@@ -100,7 +102,6 @@ describe.skipIf(found === undefined)('the optional parts', () => {
       expect(expressions.length).toBeGreaterThan(5);
       expect(await unknownMetrics(expressions)).toEqual([]);
       expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);
-      const promtool = await findPromtool();
       if (promtool !== undefined) expect(await checkExpressions(promtool, expressions)).toBe('');
     },
   );
@@ -108,7 +109,6 @@ describe.skipIf(found === undefined)('the optional parts', () => {
   it('the dashboard of Monitors tells two of one name apart where Prometheus keeps its own label of the namespace', async ({
     skip,
   }) => {
-    const promtool = await findPromtool();
     if (promtool === undefined) return skip('no promtool');
     const { data } = pick(await render(found ?? '', {}, everything), 'ConfigMap', `${FULLNAME}-dashboard`);
     const { panels } = JSON.parse(

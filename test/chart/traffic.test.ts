@@ -117,6 +117,21 @@ describe.skipIf(helm === undefined)('the policies of egress', () => {
     }
   });
 
+  it('they have no blank lines, whichever databases there are', async () => {
+    const database = ['10.0.1.5/32'];
+    for (const more of [
+      {},
+      { jurisdictions: { eu: { existingSecret: 'beats-eu' } } },
+      { postgresql: { enabled: false }, database: { existingSecret: 'mine' } },
+    ]) {
+      const values = { ...more, networkPolicy: { egress: { ...egress, database } } };
+      const { stdout } = await template(helm ?? '', values);
+      const policies = stdout.split('---\n').filter((text) => text.includes('policyTypes: [Egress]'));
+      expect(policies).toHaveLength(5);
+      for (const text of policies) expect(text.trimEnd()).not.toMatch(/\n\s*\n/);
+    }
+  });
+
   it('an external database is reached at its addresses', async () => {
     const external = { postgresql: { enabled: false }, database: { existingSecret: 'mine' } };
     const database = ['10.0.1.5/32'];

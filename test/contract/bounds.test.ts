@@ -178,7 +178,8 @@ function casesOfText(schema: Schema, path: readonly string[]): Case[] {
   const fits = (text: string) => !isMeant && new RegExp(pattern ?? '', 'u').test(text);
   const atBound = [minLength, maxLength ?? 0]
     .filter((length) => length > 0)
-    .map((length) => 'a'.repeat(length));
+    // Not the `a` of other samples: some fields must differ from others.
+    .map((length) => 'b'.repeat(length));
   return [
     ...atBound.filter(fits).map((value) => ({ what: `${value.length} characters`, value })),
     ...(minLength > 0 ? [{ what: 'no character', value: '', refusedAt: path }] : []),

@@ -4,13 +4,13 @@ import Ajv2020 from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { describe, expect, it } from 'vitest';
 import { buildApp } from '../../src/api/app.ts';
-import { crdManifests } from '../../src/contract/crd/crd-manifests.ts';
 import type { JsonObject } from '../../src/contract/json-schema.ts';
 import { refusalsOf } from '../../src/contract/openapi/examples/refusals.ts';
 import { completePaths } from '../../src/contract/openapi/openapi-document.ts';
 import type { OperationSpec } from '../../src/contract/operations/operation.ts';
 import { contractOperations } from '../../src/contract/operations/operations.ts';
 import type { Problem } from '../../src/contract/resources/problem.ts';
+import type { IncidentKind } from '../../src/domain/incident.ts';
 import { openContext } from '../../src/service/calls/open-context.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 
@@ -188,36 +188,33 @@ describe('the OpenAPI document', () => {
     }
   });
 
-  it('wherever the document describes rules it says that they are not evaluated yet', () => {
-    const found = namedSchemas(document).filter(([name]) => name === 'measurements' || name === 'violations');
-    expect(found.length).toBeGreaterThan(5);
-    // An observation repeats what a beat carried: it describes no rules.
-    const ofRules = found.filter(
-      ([name, schema]) => name === 'violations' || schema.description !== undefined,
-    );
-    expect(ofRules.length).toBeGreaterThan(5);
-    for (const [, { description }] of ofRules) expect(description).toContain('not evaluated yet');
-    const { schemas } = document.components as { schemas: Record<string, { description?: string }> };
-    for (const name of ['MeasurementRule', 'MeasurementRulePatch']) {
-      expect(schemas[name]?.description).toContain('not evaluated yet');
-    }
-    const crd = namedSchemas(crdManifests()['monitors.yaml']).filter(([name]) => name === 'measurements');
-    expect(crd).toHaveLength(1);
-    for (const [, { description }] of crd) expect(description).toContain('not evaluated yet');
+  it('wherever the document has violations it says of which beats they are', () => {
+    const found = namedSchemas(document).filter(([name]) => name === 'violations');
+    expect(found.length).toBeGreaterThan(2);
+    for (const [, { description }] of found) expect(description).toContain('this success breaks');
   });
 
-  it.each([
-    ['rule_violation', 'does not occur in this version'],
-    ['escalated', 'does not occur in this version'],
-    ['incident.escalated', 'is not sent in this version'],
-    ['mcp_requests_per_minute', 'the others are reserved'],
-    ['export_data', 'the others are reserved'],
-  ])('the document says of %s, which never happens, that it does not', (word, sentence) => {
-    const found = namedSchemas(document).filter(([, { enum: words }]) => words?.includes(word));
-    expect(found.length).toBeGreaterThan(0);
-    for (const [name, { description }] of found)
-      expect([name, description]).toEqual([name, expect.stringContaining(sentence)]);
+  it('the tag of incidents names each kind', () => {
+    const words: Record<IncidentKind, string> = {
+      missed_deadline: 'a missed deadline',
+      reported_failure: 'a reported failure',
+      overdue_run: 'a run that takes too long',
+      rule_violation: 'a measurement that breaks its rule',
+    };
+    const tags = document.tags as { name: string; description: string }[];
+    const { description } = tags.find(({ name }) => name === 'Incidents') ?? {};
+    for (const word of Object.values(words)) expect(description).toContain(word);
   });
+
+  it.each([['mcp_requests_per_minute', '`mcp_requests_per_minute` is reserved']])(
+    'the document says of %s, which never happens, that it does not',
+    (word, sentence) => {
+      const found = namedSchemas(document).filter(([, { enum: words }]) => words?.includes(word));
+      expect(found.length).toBeGreaterThan(0);
+      for (const [name, { description }] of found)
+        expect([name, description]).toEqual([name, expect.stringContaining(sentence)]);
+    },
+  );
 
   it('every example of the document fits its schema', () => {
     const ajv = new Ajv2020.default({ strict: false, allErrors: true });

@@ -23,6 +23,14 @@ GET    /v1/monitors/{monitorId}/observations              - - 200 read
 GET    /v1/monitors/{monitorId}/series                    - - 200 read
 GET    /v1/monitors/{monitorId}/incidents                 - - 200 read
 GET    /v1/monitors/{monitorId}/changes                   - - 200 read
+POST   /v1/monitors/{monitorId}/rule-workbench/suggest          - - 200 read
+POST   /v1/monitors/{monitorId}/rule-workbench/drafts           K - 201 manage
+GET    /v1/monitors/{monitorId}/rule-workbench/drafts           - - 200 read
+GET    /v1/monitors/{monitorId}/rule-workbench/drafts/{draftId} - - 200 read
+POST   /v1/monitors/{monitorId}/rule-workbench/drafts/update    K - 200 manage
+POST   /v1/monitors/{monitorId}/rule-workbench/drafts/replay    - - 200 read
+POST   /v1/monitors/{monitorId}/rule-workbench/drafts/apply     K - 200 manage
+POST   /v1/monitors/{monitorId}/rule-workbench/drafts/cancel    K - 200 manage
 GET    /v1/monitors/{monitorId}/callback                  - - 200 read
 PUT    /v1/monitors/{monitorId}/callback                  K E 200 manage
 PUT    /v1/monitors/{monitorId}/origin                    - - 200 operator

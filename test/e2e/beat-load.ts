@@ -4,8 +4,15 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Agent, request } from 'undici';
 
 export interface BeatLoad {
-  /** Ends the load and returns the result of every beat. */
-  stop(): Promise<{ sent: number; acknowledged: number; lost: string[] }>;
+  /** Ends the load and returns the result of every beat, as each later call does. */
+  stop(): Promise<BeatResults>;
+}
+
+export interface BeatResults {
+  sent: number;
+  acknowledged: number;
+  /** Of each other beat when it was sent, and its answer or the error: `2026-01-01T00:00:00.000Z 503 …`. */
+  lost: string[];
 }
 
 const INTERVAL_MS = 200;
@@ -46,12 +53,17 @@ export function startBeatLoad(urls: readonly string[]): BeatLoad {
     await Promise.all(inFlight);
   };
   const running = run();
+  const finish = async () => {
+    end.abort();
+    await running;
+    await Promise.all([kept.close(), single.close()]);
+    return { sent, acknowledged, lost };
+  };
+  let results: Promise<BeatResults> | undefined;
   return {
-    async stop() {
-      end.abort();
-      await running;
-      await Promise.all([kept.close(), single.close()]);
-      return { sent, acknowledged, lost };
+    stop() {
+      results ??= finish();
+      return results;
     },
   };
 }

@@ -21,6 +21,8 @@ export interface Cluster {
   /** With this text as standard input. */
   kubectlWith(input: string, ...args: string[]): Promise<string>;
   helm(...args: string[]): Promise<string>;
+  /** With these values, as one file of `--values`. */
+  helmWith(values: object, ...args: string[]): Promise<string>;
   /** Runs `kubectl apply`. Throws the server's message. */
   apply(...objects: object[]): Promise<void>;
   /** Runs `kubectl create`. Throws the server's message. */
@@ -74,6 +76,8 @@ function useCluster(bin: string, kubeconfig: string, down: () => Promise<void>):
     kubectl,
     kubectlWith,
     helm: (...args) => execute(join(bin, 'helm'), args, { env }),
+    helmWith: (values, ...args) =>
+      execute(join(bin, 'helm'), [...args, '--values', '-'], { env, input: stringify(values) }),
     async apply(...objects) {
       const input = objects.map((object) => stringify(object)).join('---\n');
       await kubectlWith(input, 'apply', '--filename', '-');

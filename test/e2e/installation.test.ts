@@ -2,12 +2,12 @@
 // starts from the state that the test before it left.
 import { rm } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { fetchServed } from '../support/fetch-served.ts';
 import { type AlertBody, ok, type Receiver, startReceiver, verifyWebhook } from '../support/receiver.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { startBeatLoad } from './beat-load.ts';
 import { CHART, type Cluster, HOST_ADDRESS, IMAGE, makeNextChart, startCluster } from './cluster.ts';
-import { beatingPod, callback, type MonitorObject, monitor, restrictedNamespace } from './objects.ts';
+import { beatingPod, callback, monitor, restrictedNamespace } from './objects.ts';
+import { type Product, useProduct } from './product.ts';
 
 const SYSTEM = 'beatkeeper';
 const TEAM = 'payments';
@@ -20,10 +20,12 @@ const settings = (tag: string) => [
 
 let cluster: Cluster;
 let receiver: Receiver;
+let product: Product;
 
 beforeAll(async () => {
   cluster = await startCluster();
   receiver = await startReceiver(ok, { host: HOST_ADDRESS });
+  product = useProduct(cluster, SYSTEM, TEAM);
   await cluster.apply(restrictedNamespace(SYSTEM), restrictedNamespace(TEAM));
 });
 afterAll(async () => {
@@ -31,54 +33,8 @@ afterAll(async () => {
   await cluster?.down();
 });
 
-const findMonitor = (name: string) => cluster.find<MonitorObject>('monitor', name, TEAM);
-const waitForMonitor = (
-  name: string,
-  what: string,
-  is: (status: NonNullable<MonitorObject['status']>) => boolean,
-) =>
-  waitFor(
-    async () => {
-      const { status } = (await findMonitor(name)) ?? {};
-      return status !== undefined && is(status) && status;
-    },
-    { what: `${name} ${what}`, timeoutMs: 300_000, intervalMs: 500 },
-  );
-const waitUntilReady = (name: string) =>
-  cluster.kubectl('-n', TEAM, 'wait', '--for=condition=Ready', `monitor/${name}`, '--timeout=300s');
-
-// This machine does not use the cluster's DNS, so the address of the Service replaces its name.
-async function beatUrl(name: string): Promise<string> {
-  const url = new URL(await cluster.secret(`${name}-beat`, 'url', TEAM));
-  url.hostname = await cluster.read('{.spec.clusterIP}', SYSTEM, 'service', 'beatkeeper-api');
-  return url.href;
-}
-
-async function beat(name: string): Promise<void> {
-  const answer = await fetchServed(await beatUrl(name), { method: 'POST' });
-  expect(answer.status).toBe(200);
-}
-
-/** A token of the service account that stands for this role. */
-async function tokenOf(role: string): Promise<string> {
-  const create = ['-n', SYSTEM, 'create', 'token', `beatkeeper-${role}`, '--audience', 'beatkeeper'];
-  return (await cluster.kubectl(...create)).trim();
-}
-
-async function callApi(path: string, token: string): Promise<Response> {
-  const address = await cluster.read('{.spec.clusterIP}', SYSTEM, 'service', 'beatkeeper-api');
-  const headers = { authorization: `Bearer ${token}`, 'service-project': TEAM };
-  return await fetchServed(`http://${address}${path}`, { headers });
-}
-
-async function readApi<T>(path: string): Promise<T> {
-  const answer = await callApi(path, await tokenOf('viewer'));
-  if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
-  return (await answer.json()) as T;
-}
-
 const lastSequences = async () => {
-  const { items } = await readApi<{ items: { name: string; status: { lastSequence?: number } }[] }>(
+  const { items } = await product.readApi<{ items: { name: string; status: { lastSequence?: number } }[] }>(
     '/v1/monitors',
   );
   return new Map(items.map(({ name, status }) => [name, status.lastSequence ?? 0]));
@@ -125,8 +81,8 @@ describe('on an empty cluster', () => {
   });
 
   it('the token of a service account that is deleted signs in no more after 60 s', async () => {
-    const token = await tokenOf('member');
-    const status = async () => (await callApi('/v1/projects', token)).status;
+    const token = await product.tokenOf('member');
+    const status = async () => (await product.callApi('/v1/projects', token)).status;
     expect(await status()).toBe(200);
     await cluster.kubectl('-n', SYSTEM, 'delete', 'serviceaccount', 'beatkeeper-member');
     await waitFor(async () => (await status()) === 401, {
@@ -134,7 +90,7 @@ describe('on an empty cluster', () => {
       timeoutMs: 300_000,
       intervalMs: 1_000,
     });
-    expect((await callApi('/v1/projects', await tokenOf('viewer'))).status).toBe(200);
+    expect((await product.callApi('/v1/projects')).status).toBe(200);
   });
 
   it('api and sweeper connect as a role that may not change tables, also after the database has lost it', async () => {
@@ -188,7 +144,7 @@ describe('the loop, with YAML alone', () => {
       }),
     );
     await cluster.kubectl('-n', TEAM, 'wait', '--for=condition=Ready', 'callback/oncall', '--timeout=300s');
-    await waitUntilReady('backup');
+    await product.waitUntilReady('backup');
     expect(await cluster.secret('backup-beat', 'url', TEAM)).toMatch(
       /^http:\/\/beatkeeper-api\.beatkeeper\.svc\/ping\//,
     );
@@ -205,12 +161,12 @@ describe('the loop, with YAML alone', () => {
       'pod/backup-run',
       '--timeout=300s',
     );
-    await waitForMonitor('backup', 'is up', ({ health }) => health === 'up');
+    await product.waitForMonitor('backup', 'is up', ({ health }) => health === 'up');
   });
 
   it('a silent monitor is down soon after its deadline, and one signed alert arrives', async () => {
-    const { nextDeadlineAt = '' } = (await findMonitor('backup'))?.status ?? {};
-    const { openIncidents = [] } = await waitForMonitor(
+    const { nextDeadlineAt = '' } = (await product.findMonitor('backup'))?.status ?? {};
+    const { openIncidents = [] } = await product.waitForMonitor(
       'backup',
       'is down',
       ({ health }) => health === 'down',
@@ -233,19 +189,19 @@ describe('the loop, with YAML alone', () => {
   });
 
   it('the next beat makes the monitor up again and sends a recovery', async () => {
-    await beat('backup');
-    await waitForMonitor('backup', 'is up again', ({ health }) => health === 'up');
+    await product.beat('backup');
+    await product.waitForMonitor('backup', 'is up again', ({ health }) => health === 'up');
     await waitFor(() => receiver.requests.length > 1, { what: 'the second alert', timeoutMs: 300_000 });
     expect((await events()).map(({ type }) => type)).toEqual(['incident.opened', 'incident.recovered']);
   });
 
   it('kubectl delete of a Monitor finishes and archives the monitor', async () => {
-    const { monitorId } = (await findMonitor('backup'))?.status ?? {};
+    const { monitorId } = (await product.findMonitor('backup'))?.status ?? {};
     for (const name of JOBS)
       await cluster.apply(monitor(name, TEAM, { intervalSeconds: 3600, callback: { kind: 'disabled' } }));
-    for (const name of JOBS) await waitUntilReady(name);
+    for (const name of JOBS) await product.waitUntilReady(name);
     await cluster.kubectl('-n', TEAM, 'delete', 'monitor', 'backup', '--timeout=300s');
-    expect(await readApi(`/v1/monitors/${monitorId}`)).toMatchObject({ lifecycle: 'archived' });
+    expect(await product.readApi(`/v1/monitors/${monitorId}`)).toMatchObject({ lifecycle: 'archived' });
     expect(await cluster.find('secret', 'backup-beat', TEAM)).toBeUndefined();
   });
 });
@@ -267,7 +223,7 @@ describe('a release', () => {
     );
     const before = await lastSequences();
     const database = await databasePod();
-    const load = startBeatLoad(await Promise.all(JOBS.map(beatUrl)));
+    const load = startBeatLoad(await Promise.all(JOBS.map(product.beatUrl)));
     await cluster.helm('upgrade', 'beatkeeper', chart, ...settings(IMAGE.second));
     const replaced = async () => !(await podImages()).includes(IMAGE.first);
     await waitFor(replaced, { what: 'no old pod is left', timeoutMs: 300_000, intervalMs: 500 });
@@ -288,7 +244,7 @@ describe('a release', () => {
     const crds = await cluster.kubectl('get', 'crd', '-o', 'name');
     expect(crds).toContain('monitors.beatkeeper.dev');
     expect(crds).toContain('callbacks.beatkeeper.dev');
-    for (const name of JOBS) expect((await findMonitor(name))?.metadata.finalizers ?? []).toEqual([]);
+    for (const name of JOBS) expect((await product.findMonitor(name))?.metadata.finalizers ?? []).toEqual([]);
     const kept = await cluster.kubectl('-n', SYSTEM, 'get', 'secret,pvc', '-o', 'name');
     expect(kept).toContain('secret/beatkeeper-postgresql');
     expect(kept).toContain('secret/beatkeeper-encryption');
@@ -296,7 +252,7 @@ describe('a release', () => {
     expect(await cluster.kubectl('get', 'clusterrole,clusterrolebinding', '-o', 'name')).not.toContain(
       'beatkeeper',
     );
-    const { status } = (await findMonitor(JOBS[0] ?? '')) ?? {};
+    const { status } = (await product.findMonitor(JOBS[0] ?? '')) ?? {};
     expect(status?.health).toBe('unknown');
     expect(new Set(status?.conditions?.map(({ reason }) => reason))).toEqual(new Set(['NotInstalled']));
     expect(await cluster.kubectl('-n', SYSTEM, 'get', 'leases', '-o', 'name')).toBe('');
@@ -305,22 +261,22 @@ describe('a release', () => {
 
   it('a new install continues with the data of the old one', async () => {
     const [name = ''] = JOBS;
-    const before = await findMonitor(name);
+    const before = await product.findMonitor(name);
     const address = await cluster.secret(`${name}-beat`, 'url', TEAM);
     await cluster.helm('install', 'beatkeeper', CHART, ...settings(IMAGE.first));
     const finalized = async () =>
-      (await findMonitor(name))?.metadata.finalizers?.includes('beatkeeper.dev/sync');
+      (await product.findMonitor(name))?.metadata.finalizers?.includes('beatkeeper.dev/sync');
     await waitFor(finalized, {
       what: 'the operator manages the Monitor',
       timeoutMs: 300_000,
       intervalMs: 500,
     });
-    await waitUntilReady(name);
+    await product.waitUntilReady(name);
     const sequence = (await lastSequences()).get(name) ?? 0;
     expect(sequence).toBeGreaterThan(0);
-    await beat(name);
+    await product.beat(name);
     expect((await lastSequences()).get(name)).toBe(sequence + 1);
-    expect((await findMonitor(name))?.status?.monitorId).toBe(before?.status?.monitorId);
+    expect((await product.findMonitor(name))?.status?.monitorId).toBe(before?.status?.monitorId);
     expect(await cluster.secret(`${name}-beat`, 'url', TEAM)).toBe(address);
   });
 

@@ -1,21 +1,29 @@
 // The objects that the e2e tests apply, and the fields that they read.
 
+/** The fields of a Monitor's status that the tests read. */
+export interface MonitorStatus {
+  monitorId?: string;
+  health?: string;
+  lastBeatAt?: string;
+  nextDeadlineAt?: string;
+  openIncidents?: { incidentId: string; kind: string; state: string; openedAt: string }[];
+  conditions?: { type: string; status: string; reason: string; message: string }[];
+}
+
 /** The fields of a Monitor that the tests read. */
 export interface MonitorObject {
   metadata: { name: string; finalizers?: string[]; deletionTimestamp?: string };
-  status?: {
-    monitorId?: string;
-    health?: string;
-    lastBeatAt?: string;
-    nextDeadlineAt?: string;
-    openIncidents?: { incidentId: string; kind: string; state: string; openedAt: string }[];
-    conditions?: { type: string; status: string; reason: string; message: string }[];
-  };
+  status?: MonitorStatus;
 }
 
 export function restrictedNamespace(name: string): object {
   const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' };
   return { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } };
+}
+
+/** A Secret with these texts. */
+export function secret(name: string, namespace: string, stringData: Record<string, string>): object {
+  return { apiVersion: 'v1', kind: 'Secret', metadata: { name, namespace }, stringData };
 }
 
 export function callback(name: string, namespace: string, url: string): object {

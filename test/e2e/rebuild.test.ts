@@ -9,7 +9,7 @@ import { ok, type Receiver, startReceiver } from '../support/receiver.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { CHART, type Cluster, HOST_ADDRESS, IMAGE, startCluster } from './cluster.ts';
-import { callback, type MonitorObject, monitor, restrictedNamespace } from './objects.ts';
+import { callback, type MonitorObject, monitor, restrictedNamespace, secret } from './objects.ts';
 
 const SYSTEM = 'beatkeeper';
 const TEAM = 'payments';
@@ -39,8 +39,8 @@ afterAll(async () => {
 async function applyAll(): Promise<void> {
   await cluster.apply(
     ...[restrictedNamespace(SYSTEM), restrictedNamespace(TEAM)],
-    secret('database', { url: databaseProxy.url }),
-    secret('encryption', { keys: ENCRYPTION_KEYS }),
+    secret('database', SYSTEM, { url: databaseProxy.url }),
+    secret('encryption', SYSTEM, { keys: ENCRYPTION_KEYS }),
   );
   await cluster.helm(
     ...['install', 'beatkeeper', CHART, '--namespace', SYSTEM, '--wait', '--timeout', '5m'],
@@ -65,10 +65,6 @@ async function applyAll(): Promise<void> {
   );
   const objects = ['callback/oncall', ...JOBS.map((name) => `monitor/${name}`)];
   await cluster.kubectl('-n', TEAM, 'wait', '--for=condition=Ready', ...objects, '--timeout=300s');
-}
-
-function secret(name: string, stringData: object): object {
-  return { apiVersion: 'v1', kind: 'Secret', metadata: { name, namespace: SYSTEM }, stringData };
 }
 
 const addresses = () => Promise.all(JOBS.map((name) => cluster.secret(`${name}-beat`, 'url', TEAM)));

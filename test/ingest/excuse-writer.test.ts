@@ -127,7 +127,7 @@ it('an excuse from before the clock of the database was set back does not hide a
   expect(excused.excused_ms).toBeLessThan(aheadMs);
 });
 
-it('an excuse changes no monitor without a running deadline or an open run, and no unknown address waits for one', async () => {
+it('an excuse changes no monitor without a running deadline, an open run or rules, and no unknown address waits for one', async () => {
   const monitors = [
     await seedMonitor(fixture.pool, fixture.project),
     await seedMonitor(fixture.pool, fixture.project, { configuration: { lifecycle: 'paused' } }),
@@ -141,6 +141,16 @@ it('an excuse changes no monitor without a running deadline or an open run, and 
   startWriter();
   await allWritten();
   expect(await read()).toEqual(before);
+});
+
+it('a monitor with rules has its excuse whatever its clock does: a change of the rules may count the time later', async () => {
+  const monitor = await seedMonitor(fixture.pool, fixture.project, {
+    live: { anchor_ms: 1, rule_states: '{"of":"00000000"}' },
+  });
+  refuse(monitor);
+  startWriter();
+  await allWritten();
+  expect(await liveOf(fixture.pool, monitor)).toMatchObject({ excused_beats: 1 });
 });
 
 it('a run whose end was refused is not overdue, also where no deadline runs or a newer beat has moved it', async () => {

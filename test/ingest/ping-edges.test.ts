@@ -1,5 +1,6 @@
 // Senders at the edge of the rules (docs/contract/beats.md): odd types, odd times, pipelines, reused keys, wrong
 // methods and paths.
+// Holds: pingSuccess, pingSuccessPost.
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { sendRaw } from '../support/raw-http.ts';
 import type { SeedMonitor } from '../support/seed.ts';

@@ -1,4 +1,9 @@
 // The ping addresses on a real server and a real database: every form of docs/contract/beats.md.
+// Holds: pingSuccess, pingSuccessHead, pingSuccessPost.
+// Holds: pingStart, pingStartHead, pingStartPost.
+// Holds: pingFail, pingFailHead, pingFailPost.
+// Holds: pingLog, pingLogHead, pingLogPost.
+// Holds: pingExitStatus, pingExitStatusHead, pingExitStatusPost.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { seedMonitor, seedProject } from '../support/seed.ts';
@@ -59,22 +64,25 @@ describe('addresses', () => {
     expect(live.deadline_ms).toBe(live.last_beat_ms + 120_000);
   });
 
-  it('the suffix of the address makes a beat a start, a fail, a log or an exit status', async () => {
-    const monitor = await ping.makeMonitor();
-    for (const suffix of ['start', 'log', '0', 'fail', '3', '255']) {
-      expect((await send(`${monitor.address}/${suffix}`)).status).toBe(200);
-    }
-    const rows = await observationsOf(ping.pool, monitor);
-    expect(rows.map((row) => [row.kind, row.exit_status])).toEqual([
-      ['start', null],
-      ['log', null],
-      ['success', 0],
-      ['fail', null],
-      ['fail', 3],
-      ['fail', 255],
-    ]);
-    expect(rows[2].duration_seconds).toBeGreaterThanOrEqual(0);
-  });
+  it.each(['GET', 'HEAD', 'POST'])(
+    'the suffix of the address makes a %s a start, a log, a fail or an exit status',
+    async (method) => {
+      const monitor = await ping.makeMonitor();
+      for (const suffix of ['start', 'log', '0', 'fail', '3', '255']) {
+        expect((await send(`${monitor.address}/${suffix}`, { method })).status).toBe(200);
+      }
+      const rows = await observationsOf(ping.pool, monitor);
+      expect(rows.map((row) => [row.kind, row.exit_status])).toEqual([
+        ['start', null],
+        ['log', null],
+        ['success', 0],
+        ['fail', null],
+        ['fail', 3],
+        ['fail', 255],
+      ]);
+      expect(rows[2].duration_seconds).toBeGreaterThanOrEqual(0);
+    },
+  );
 
   it('an address in upper case is the same address', async () => {
     const monitor = await ping.makeMonitor();
@@ -95,6 +103,17 @@ describe('addresses', () => {
       const response = await send(address);
       expect(response.status).toBe(404);
       expect(await response.text()).toContain('publishUrl');
+    }
+  });
+
+  it('a refusal does not show the address, which is the secret, and has no instance', async () => {
+    const monitor = await ping.makeMonitor();
+    for (const suffix of ['/256', '?rid=a', '/start']) {
+      const answer = await post(`${monitor.address}${suffix}`, '{');
+      expect(answer.status).toBeGreaterThanOrEqual(400);
+      const problem = await answer.json();
+      expect(problem).not.toHaveProperty('instance');
+      expect(JSON.stringify([problem, ...answer.headers])).not.toContain(monitor.address);
     }
   });
 

@@ -26,6 +26,7 @@ const ACCOUNT = 'beatkeeper-operator';
 const SELDOM = [
   'get beatkeeper.dev/monitors',
   'get beatkeeper.dev/callbacks',
+  'get beatkeeper.dev/rules',
   'get /namespaces',
   'update beatkeeper.dev/monitors/finalizers',
   'update beatkeeper.dev/callbacks/finalizers',
@@ -95,6 +96,14 @@ describe.skipIf(helm === undefined)('the rights of the operator in the chart', (
       callback: { kind: 'inline', url: 'http://127.0.0.1:9/inline' },
     });
     const { status } = await fixture.monitorBecomes('backup', 'Ready', 'True');
+    await fixture.createRule('rows', {
+      selector: {},
+      measurementKey: 'rows',
+      definition: { minimum: 1 },
+    });
+    await waitFor(async () => (await fixture.rule('rows')).status?.monitors?.matched === 1, {
+      what: 'the Rule has its status',
+    });
     const ref = (name: string) => ({ namespace, name });
 
     // A Secret that is edited, deleted, or immutable and renamed.

@@ -17,7 +17,7 @@ function kubectl(args: string[], input?: string): Promise<Outcome> {
   return runProgram(program, ['--kubeconfig', adminKubeconfig, '--namespace', namespace, ...args], { input });
 }
 
-type Kind = 'Monitor' | 'Callback';
+type Kind = 'Monitor' | 'Callback' | 'Rule';
 
 function manifest(kind: Kind, name: string, spec: object): string {
   return stringify({ apiVersion: 'beatkeeper.dev/v1alpha1', kind, metadata: { name }, spec });
@@ -194,6 +194,70 @@ const badCallbacks: [name: string, spec: object, words: string][] = [
   ['bad-alias', { url, alias: 'a.b' }, 'Must start with a letter or digit'],
 ];
 
+const goodRules: Record<string, object> = {
+  one: { monitorRef: { name: 'backup' }, measurementKey: 'rows', definition: rule },
+  all: { selector: {}, measurementKey: 'rows', definition: { ratio: { denominator: 'all', minimum: 1 } } },
+  some: {
+    selector: {
+      matchLabels: { 'example.com/team': 'payments', tier: '' },
+      matchExpressions: [
+        { key: 'tier', operator: 'In', values: ['a', 'b'] },
+        { key: 'example.com/zone', operator: 'NotIn', values: ['c'] },
+        { key: 'batch', operator: 'Exists' },
+        { key: 'old', operator: 'DoesNotExist' },
+      ],
+    },
+    measurementKey: 'rows',
+    definition: { ...rule, rulePolicy: { consecutiveObservations: 3, severity: 'critical' } },
+    rollout: 'Replay',
+  },
+};
+const selecting = (matchExpression: object) => ({
+  selector: { matchExpressions: [matchExpression] },
+  measurementKey: 'rows',
+  definition: rule,
+});
+const badRules: [name: string, spec: object, words: string][] = [
+  ['for-nobody', { measurementKey: 'rows', definition: rule }, 'Set either monitorRef or selector.'],
+  [
+    'for-both',
+    { monitorRef: { name: 'a' }, selector: {}, measurementKey: 'rows', definition: rule },
+    'Set either monitorRef or selector.',
+  ],
+  ['bad-key', { selector: {}, measurementKey: 'Rows', definition: rule }, 'Must start with a lower-case'],
+  [
+    'ratio-itself',
+    {
+      selector: {},
+      measurementKey: 'rows',
+      definition: { ratio: { denominator: 'rows', minimum: 1 } },
+    },
+    'a ratio to itself is always 1',
+  ],
+  [
+    'reversed',
+    { selector: {}, measurementKey: 'rows', definition: { minimum: 2, maximum: 1 } },
+    'Set minimum to at most maximum.',
+  ],
+  [
+    'bad-rollout',
+    { selector: {}, measurementKey: 'rows', definition: rule, rollout: 'Later' },
+    'Unsupported value: "Later"',
+  ],
+  ['in-nothing', selecting({ key: 'a', operator: 'In' }), 'Set values for the operators In and NotIn'],
+  [
+    'exists-as',
+    selecting({ key: 'a', operator: 'Exists', values: ['b'] }),
+    'Set values for the operators In and NotIn',
+  ],
+  ['bad-label', selecting({ key: 'a b', operator: 'Exists' }), 'Use a Kubernetes label key'],
+  [
+    'bad-value',
+    { selector: { matchLabels: { a: 'b c' } }, measurementKey: 'rows', definition: rule },
+    'Must be a Kubernetes label value',
+  ],
+];
+
 describe.skipIf(!hasCluster)('custom resource definitions', () => {
   beforeAll(async () => {
     const folder = await findControlPlaneBinaries(() => undefined);
@@ -203,13 +267,14 @@ describe.skipIf(!hasCluster)('custom resource definitions', () => {
     expect(created.stderr).toBe('');
   });
   afterAll(async () => {
-    await kubectl(['delete', 'monitors,callbacks', '--all', '--wait=false']);
+    await kubectl(['delete', 'monitors,callbacks,rules', '--all', '--wait=false']);
     await kubectl(['delete', 'namespace', namespace, '--wait=false']);
   });
 
   it.each([
     ['Monitor', goodMonitors],
     ['Callback', goodCallbacks],
+    ['Rule', goodRules],
   ] as const)('the API server accepts a good %s without a warning', async (kind, good) => {
     const answer = await createAll(Object.entries(good).map(([name, spec]) => manifest(kind, name, spec)));
     expect(answer.stderr).toBe('');
@@ -219,6 +284,7 @@ describe.skipIf(!hasCluster)('custom resource definitions', () => {
   it.each([
     ['Monitor', badMonitors],
     ['Callback', badCallbacks],
+    ['Rule', badRules],
   ] as const)('the API server refuses a bad %s with a sentence that says what to do', async (kind, bad) => {
     const answer = await createAll(bad.map(([name, spec]) => manifest(kind, name, spec)));
     expect(answer.stdout).toBe('');
@@ -278,9 +344,20 @@ describe.skipIf(!hasCluster)('custom resource definitions', () => {
       'READY',
       'AGE',
     ]);
+    const shown = { selector: {}, measurementKey: 'rows', definition: rule };
+    expect((await kubectl(['apply', '-f', '-'], manifest('Rule', 'shown', shown))).code).toBe(0);
+    expect(await columns(['brule', 'shown'])).toEqual([
+      'NAME',
+      'MEASUREMENT',
+      'ROLLOUT',
+      'MONITORS',
+      'READY',
+      'AGE',
+    ]);
     const both = (await kubectl(['get', 'beatkeeper', '-o', 'name'])).stdout;
     expect(both).toContain('monitor.beatkeeper.dev/shown');
     expect(both).toContain('callback.beatkeeper.dev/shown');
+    expect(both).toContain('rule.beatkeeper.dev/shown');
   });
 
   it('the API server keeps every field of a status', async () => {
@@ -300,7 +377,7 @@ describe.skipIf(!hasCluster)('custom resource definitions', () => {
         { incidentId: 'inc_1', kind: 'missed_deadline', severity: 'critical', state: 'open', openedAt: at },
       ],
       publishSecretRef: { name: 'status-beat' },
-      appliedRules: [{ name: 'rows-positive', measurementKey: 'rows' }],
+      appliedRules: [{ name: 'rows-positive', uid: 'u1', measurementKey: 'rows', definitionHash: 'h1' }],
       ownedFields: ['intervalSeconds', 'measurements.rows'],
       display: { deadline: `missed ${at}`, interval: '1d', incident: 'missed_deadline', callback: 'oncall' },
       conditions: [
@@ -331,7 +408,14 @@ describe.skipIf(!hasCluster)('custom resource definitions', () => {
 
   it('kubectl explain describes every field, also the nested ones', async () => {
     const tops = ['monitors', 'monitors.spec', 'monitors.status', 'callbacks.spec'];
-    const fields = [...tops, 'monitors.spec.measurements.ratio', 'callbacks.status.alias'];
+    const fields = [
+      ...tops,
+      'monitors.spec.measurements.ratio',
+      'callbacks.status.alias',
+      'rules.spec.selector.matchExpressions',
+      'rules.spec.definition.ratio',
+      'rules.status.replay.monitors',
+    ];
     for (const field of fields) {
       // The API server publishes the schema of a definition some time after it serves the objects.
       const words = await waitFor(

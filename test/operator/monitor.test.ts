@@ -1,9 +1,11 @@
 // A Monitor from YAML to the API and back, on a real API server and a real api.
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { findCondition } from '../../src/kube/conditions.ts';
 import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { SECRETS } from '../../src/operator/resources/core-resources.ts';
 import { hasCluster } from '../kube/cluster.ts';
+import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type OperatorFixture, openOperatorFixture, type TestOperator } from './operator-fixture.ts';
 
@@ -23,6 +25,15 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     return await fixture.api.expectSuccess('getMonitor', { params: { monitorId } });
   };
   const disabled = { callback: { kind: 'disabled' } };
+  /** Resolves when `Healthy` says so. */
+  const messageBecomes = (name: string, pattern: RegExp) => {
+    const wanted = new RegExp(
+      pattern.source.replaceAll('TIME', String.raw`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC`),
+    );
+    const messageOf = async () =>
+      findCondition((await fixture.monitor(name)).status?.conditions, 'Healthy')?.message ?? '';
+    return waitFor(async () => wanted.test(await messageOf()), { what: `${name} says ${wanted}` });
+  };
 
   it('a Monitor creates its monitor in the project of its namespace, and a Secret with the address', async () => {
     await fixture.createMonitor(
@@ -103,6 +114,30 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     await fixture.eventAppears('changing', 'Updated');
   });
 
+  it('a Monitor whose deadline was missed says in Healthy when its last beat came and what the deadline was', async () => {
+    await fixture.createMonitor('silent', { intervalSeconds: 3600, ...disabled });
+    await fixture.monitorBecomes('silent', 'Ready', 'True');
+    await fixture.beat('silent-beat');
+    const up = await fixture.monitorBecomes('silent', 'Healthy', 'True', 'Up');
+    await fixture.apiFixture.pool.query(
+      `with m as (update monitors set updated_at = updated_at - interval '2 hours' where monitor_id = $1
+         returning monitor_key)
+       update monitor_live set anchor_ms = anchor_ms - 7200000, deadline_ms = deadline_ms - 7200000, wake_ms = deadline_ms - 7200000,
+         first_beat_ms = first_beat_ms - 7200000, last_beat_ms = last_beat_ms - 7200000,
+         last_success_ms = last_success_ms - 7200000
+       where monitor_key in (table m)`,
+      [up.status?.monitorId],
+    );
+    await moveClock(fixture.apiFixture.pool);
+    await drain(makeSweep(fixture.apiFixture.pool));
+    await fixture.monitorBecomes('silent', 'Healthy', 'False', 'Down');
+    await messageBecomes(
+      'silent',
+      /^Down since TIME: no beat since TIME; the deadline was TIME \(interval 1 h, grace 5 min\)\.$/,
+    );
+    expect((await fixture.eventAppears('silent', 'IncidentOpened')).note).toMatch(/^No beat came in time/);
+  });
+
   it('a field that was changed through the API is restored, and a field that the spec never set is kept', async () => {
     await fixture.createMonitor('drifting', { graceSeconds: 120, ...disabled });
     await fixture.monitorBecomes('drifting', 'Ready', 'True');
@@ -167,9 +202,11 @@ describe.skipIf(!hasCluster)('a Monitor', () => {
     await patch('living', { lifecycle: 'paused' });
     await lifecycle('paused');
     await fixture.monitorBecomes('living', 'Healthy', 'Unknown', 'Paused');
+    await messageBecomes('living', /^Paused since TIME by .+: beats are recorded, and no deadline runs\.$/);
     await patch('living', { lifecycle: 'archived' });
     await lifecycle('archived');
     const archived = await fixture.monitorBecomes('living', 'Ready', 'True', 'Archived');
+    await messageBecomes('living', /^Archived since TIME by .+: beats are refused\.$/);
     expect(archived.status?.restorableUntil).toBeDefined();
     await patch('living', { lifecycle: null });
     await lifecycle('active');

@@ -12,6 +12,7 @@ import { KubeTransport, type KubeTransportOptions } from '../../src/kube/kube-tr
 import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
 import { CALLBACKS, type CallbackObject } from '../../src/operator/kinds/callback/callback-object.ts';
 import { MONITORS, type MonitorObject } from '../../src/operator/kinds/monitor/monitor-object.ts';
+import { RULES, type RuleObject } from '../../src/operator/kinds/rule/rule-object.ts';
 import type { SharedProject } from '../../src/operator/known/shared-projects.ts';
 import type { Orphans } from '../../src/operator/operator-context.ts';
 import { createOperatorMetrics } from '../../src/operator/operator-metrics.ts';
@@ -78,11 +79,14 @@ export interface OperatorFixture {
   startOperator(options?: OperatorOptions): Promise<TestOperator>;
   createMonitor(name: string, spec?: object, metadata?: object): Promise<MonitorObject>;
   createCallback(name: string, spec?: object, metadata?: object): Promise<CallbackObject>;
+  createRule(name: string, spec: object, metadata?: object): Promise<RuleObject>;
   monitor(name: string): Promise<MonitorObject>;
   callback(name: string): Promise<CallbackObject>;
+  rule(name: string): Promise<RuleObject>;
   /** Resolves when the condition has this status, and this reason if one is given. */
   monitorBecomes(name: string, condition: string, wanted: string, reason?: string): Promise<MonitorObject>;
   callbackBecomes(name: string, condition: string, wanted: string, reason?: string): Promise<CallbackObject>;
+  ruleBecomes(name: string, condition: string, wanted: string, reason?: string): Promise<RuleObject>;
   /** The decoded Secret; undefined if there is none. */
   secret(name: string): Promise<Record<string, string> | undefined>;
   events(about: string): Promise<EventObject[]>;
@@ -121,7 +125,10 @@ export async function openOperatorFixture(other?: OtherCluster): Promise<Operato
 
   const readMonitor = (name: string) => client.get(MONITORS, { namespace, name });
   const readCallback = (name: string) => client.get(CALLBACKS, { namespace, name });
-  const becomes = <T extends MonitorObject | CallbackObject>(read: (name: string) => Promise<T>) => {
+  const readRule = (name: string) => client.get(RULES, { namespace, name });
+  const becomes = <T extends MonitorObject | CallbackObject | RuleObject>(
+    read: (name: string) => Promise<T>,
+  ) => {
     return async (name: string, condition: string, wanted: string, reason?: string): Promise<T> => {
       let last: T | undefined;
       const isSo = async () => {
@@ -167,10 +174,17 @@ export async function openOperatorFixture(other?: OtherCluster): Promise<Operato
         metadata: { name, namespace, ...metadata },
         spec: { url: 'http://127.0.0.1:9/alerts', ...spec } as CallbackObject['spec'],
       }),
+    createRule: (name, spec, metadata = {}) =>
+      client.create(RULES, {
+        metadata: { name, namespace, ...metadata },
+        spec: spec as RuleObject['spec'],
+      }),
     monitor: readMonitor,
     callback: readCallback,
+    rule: readRule,
     monitorBecomes: becomes(readMonitor),
     callbackBecomes: becomes(readCallback),
+    ruleBecomes: becomes(readRule),
     eventAppears: (about, reason) =>
       waitFor(async () => (await events(about)).find((event) => event.reason === reason), {
         what: `an Event ${reason} about ${about}`,
@@ -197,7 +211,7 @@ async function deleteObjects({ client }: TestClient, namespace: string): Promise
     await client.mergePatch(resource, ref, { metadata: { finalizers: null } });
     await client.delete(resource, ref);
   };
-  for (const resource of [MONITORS, CALLBACKS]) {
+  for (const resource of [MONITORS, CALLBACKS, RULES]) {
     // Few at once: a busy API server must answer each in time.
     for (let left = 1; left > 0; ) {
       const { items } = await client.list<KubeObject>(resource, { namespace, limit: 10 });

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ApiAnswer, type CallOptions, RestClient } from '../../src/client/rest-client.ts';
 import type { OperationId, OperationRequest } from '../../src/contract/operations/operations.ts';
+import { findCondition } from '../../src/kube/conditions.ts';
 import { MONITORS, type MonitorObject } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { createNamespace, hasCluster, metricValue } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -69,6 +70,44 @@ describe.skipIf(!hasCluster)('a status', () => {
     for (const name of all) await fixture.beat(`${name}-beat`);
     await fixture.beat('beating7-beat', '/fail');
     await healthBecomes('beating7', 'down');
+    await becomesIdle(operator, 'monitor');
+    // One for a beat, one for the failure.
+    expect((await writes()) - before).toBeLessThanOrEqual(2);
+    await operator.stop();
+  });
+
+  it('beats of Monitors whose rule is broken are written within that budget too, and the warning names the value at once', async () => {
+    const operator = await fixture.startOperator({
+      resyncMs: 60_000,
+      lastBeatPeriodMs: 1,
+      beatWritesPerSecond: 0.001,
+    });
+    const all = names('warned', 8);
+    const spec = { ...disabled, intervalSeconds: 300, measurements: { rows: { minimum: 10 } } };
+    for (const name of all) await fixture.createMonitor(name, spec);
+    for (const name of all) await fixture.monitorBecomes(name, 'Ready', 'True');
+    const measure = async (name: string) => {
+      const { pathname } = new URL((await fixture.secret(`${name}-beat`))?.url ?? '');
+      const answer = await fetch(`${fixture.apiFixture.url}${pathname}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ measurements: { rows: 3 } }),
+      });
+      expect(answer.status).toBe(200);
+    };
+    for (const name of all) await measure(name);
+    for (const name of all) {
+      const { status } = await fixture.monitorBecomes(name, 'Healthy', 'False', 'IncidentOpen');
+      expect(findCondition(status?.conditions, 'Healthy')?.message).toMatch(
+        /^Up: the last beat came at .* An incident of severity warning is open since .*UTC: rows is 3, below its minimum of 10\.$/,
+      );
+    }
+    const writes = () =>
+      metricValue(operator.registry, 'beatkeeper_operator_status_writes_total', { kind: 'Monitor' });
+    const before = await writes();
+    for (const name of all) await measure(name);
+    await fixture.beat('warned7-beat', '/fail');
+    await healthBecomes('warned7', 'down');
     await becomesIdle(operator, 'monitor');
     // One for a beat, one for the failure.
     expect((await writes()) - before).toBeLessThanOrEqual(2);

@@ -234,7 +234,7 @@ describe('the role of api and sweeper', () => {
       await copyAll(application, { jurisdiction: 'eu', pool: place.pool });
       const { rows } = await place.pool.query('select name from projects where project_id = $1', [projectId]);
       expect(rows).toEqual([{ name: 'other' }]);
-      await place.pool.query('update directory_copy set begun = begun + 5');
+      await place.pool.query('update directory_copy set batch = gen_random_uuid()');
       await copyAll(application, { jurisdiction: 'eu', pool: place.pool });
     } finally {
       await place.close();

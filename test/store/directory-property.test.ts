@@ -1,5 +1,6 @@
 // Copies of the directory against the directory itself: whatever changes, whichever process dies or stands still, and
 // whichever database goes back to the past, a place has in the end what the directory has, and on the way no row gets older.
+import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { copyDirectory } from '../../src/store/directory/copy-directory.ts';
@@ -94,6 +95,8 @@ class Run {
   #placeBackup: StoredDirectory;
   #stalled: { resume: () => void; ended: Promise<unknown> }[] = [];
   #seen = new Map<string, number>();
+  /** The place may have rows that the default database has lost, until a full copy has been made. */
+  #isAhead = false;
 
   constructor(backups: { source: StoredDirectory; place: StoredDirectory }) {
     this.#sourceBackup = backups.source;
@@ -132,12 +135,14 @@ class Run {
     await this.#resume();
     await this.#writers.commitAll();
     await this.#seeNothingOlder();
-    await copyAll(source, { jurisdiction: 'eu', pool: place });
+    // Without limits: of a process that died the server may still hold locks for a moment.
+    await copyAll(fixture.source, fixture.place);
   }
 
   async #restoreSource(): Promise<void> {
     await this.#writers.commitAll();
     await restore(fixture.source, this.#sourceBackup);
+    this.#isAhead = true;
     this.#seen = new Map();
   }
 
@@ -173,7 +178,19 @@ class Run {
     }
   }
 
+  /** A copier that stood still may write once more what the default database has lost. */
+  async #hasCaughtUp(): Promise<boolean> {
+    if (this.#stalled.length > 0) return false;
+    const [copied, present] = await Promise.all([
+      readDirectory(fixture.place.pool),
+      readDirectory(fixture.source),
+    ]);
+    return isDeepStrictEqual(copied, present);
+  }
+
   async #seeNothingOlder(): Promise<void> {
+    this.#isAhead &&= !(await this.#hasCaughtUp());
+    if (this.#isAhead) return;
     const { rows } = await fixture.place.pool.query<{ key: string; mark: number }>(MARKS);
     for (const { key, mark } of rows) {
       expect(mark, key).toBeGreaterThanOrEqual(this.#seen.get(key) ?? 0);

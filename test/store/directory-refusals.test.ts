@@ -1,6 +1,7 @@
 // Rows that a place refuses for their data, full copies that overtake each other, and the one order of locks in a place.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { copyDirectory, isCopied } from '../../src/store/directory/copy-directory.ts';
+import { DIRECTORY_TABLES } from '../../src/store/directory/directory-tables.ts';
 import { startFill } from '../../src/store/directory/places.ts';
 import { reportSlots } from '../../src/store/directory/reservations.ts';
 import { inTransaction } from '../../src/store/postgres/transaction.ts';
@@ -12,6 +13,7 @@ import {
 } from '../support/directory-fixture.ts';
 import { mortal } from '../support/mortal-database.ts';
 import { seedProject } from '../support/seed.ts';
+import { statementsOf } from '../support/statements.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let fixture: DirectoryFixture;
@@ -59,6 +61,15 @@ describe('a row that the place refuses for its data', () => {
     expect(await readDirectory(place.pool)).toEqual(await readDirectory(source));
   });
 
+  it('is read with no more lines than memory has room for', async () => {
+    const sent = await statementsOf(copyRest);
+    const reads = sent.filter(
+      ({ text }) => text.includes('from directory_changes c') && text.includes('limit $3'),
+    );
+    expect(reads.length).toBeGreaterThan(1);
+    for (const { values } of reads) expect(values[2]).toBeLessThanOrEqual(4_000);
+  });
+
   it('is tried again at once where it has changed', async () => {
     const { source, place } = fixture;
     await copyRest();
@@ -75,11 +86,11 @@ describe('a full copy', () => {
     await copyAll(source, place);
     await startFill(source, place);
     let rests = 0;
-    // It has read the page of organizations, which is the first one, and is about to queue it.
+    // It has read that the page of organizations is next, and is about to queue it.
     const late = mortal(source, {
       atRest: async () => {
         rests += 1;
-        if (rests !== 3) return;
+        if (rests !== 2) return;
         // As in a database that was restored: rows that no line knows of.
         const tx = await source.connect();
         await tx.query(`begin; set local session_replication_role = replica`);
@@ -93,10 +104,44 @@ describe('a full copy', () => {
       },
     });
     await copyDirectory(late, place, 10);
-    expect(rests).toBeGreaterThanOrEqual(3);
+    expect(rests).toBeGreaterThanOrEqual(2);
     await copyAll(source, place);
     expect(await readDirectory(place.pool)).toEqual(await readDirectory(source));
   });
+});
+
+it('a page of what a place has, read before a full copy began, does not end that', async () => {
+  const { source, place } = fixture;
+  await seedProject(source);
+  await copyAll(source, place);
+  const toLastStep = async () => {
+    await startFill(source, place);
+    const isLast = async () =>
+      (await source.query('select from directory_places where fill_step = $1', [DIRECTORY_TABLES.length]))
+        .rowCount === 1;
+    while (!(await isLast())) await copyDirectory(source, place);
+  };
+  await toLastStep();
+  let rests = 0;
+  // It has read the page, and is about to queue it.
+  const late = mortal(source, {
+    atRest: async () => {
+      rests += 1;
+      if (rests !== 2) return;
+      // As from a batch that the default database lost in a restore.
+      await place.pool.query(
+        `with lost as (insert into organizations (organization_id, name, plan, created_at)
+           values (gen_random_uuid(), 'lost', 'free', now()) returning organization_id)
+         insert into directory_rows (table_name, row_key, number)
+         select 'organizations', jsonb_build_object('organization_id', organization_id), 1 from lost`,
+      );
+      await toLastStep();
+    },
+  });
+  await copyDirectory(late, place);
+  expect(rests).toBeGreaterThanOrEqual(2);
+  await copyAll(source, place);
+  expect(await readDirectory(place.pool)).toEqual(await readDirectory(source));
 });
 
 describe('in a place', () => {

@@ -101,6 +101,15 @@ describe('a change of the directory', () => {
     expect(copied).toEqual(await readDirectory(source));
     expect(copied).toMatchObject({ signing_secrets: [], credential_addresses: [] });
     expect(copied.organizations?.[0]).toContain('suspended');
+    // Since when, as the source has noted it.
+    const suspended = 'select suspended_at as at from organizations';
+    const { rows } = await source.query<{ at: Date | null }>(suspended);
+    expect(rows).toEqual([{ at: expect.any(Date) }]);
+    expect((await place.pool.query(suspended)).rows).toEqual(rows);
+    await source.query(`update organizations set service_state = 'active'`);
+    await copyAll(source, place);
+    const returned = 'select returned_at is not null as "hasReturned" from organizations';
+    expect((await place.pool.query(returned)).rows).toEqual([{ hasReturned: true }]);
   });
 
   it('queues nothing where there is no place', async () => {

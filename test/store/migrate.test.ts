@@ -1,4 +1,5 @@
 // Migrations on a real server: many at once, repeated, and against a newer schema.
+import { readFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { migrateInstallation } from '../../src/install/migrate-installation.ts';
 import {
@@ -8,10 +9,13 @@ import {
   readSchemaVersion,
 } from '../../src/store/postgres/migrate.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
+import type { ProbePace } from '../../src/store/postgres/while-answering.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { createTelemetry } from '../../src/telemetry/telemetry.ts';
 import { type DatabaseFixture, openDatabaseFixture } from '../support/database-fixture.ts';
 import { seedMonitors, seedProject } from '../support/seed.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 let database: DatabaseFixture;
 let databaseUrl: string;
@@ -34,6 +38,59 @@ it('each migration is applied once, however many processes migrate at the same t
   expect(await readSchemaVersion(pool)).toBe(known.length);
   expect(await run()).toBe(known.length);
 });
+
+describe('a lock that another session holds', () => {
+  const lockTimeoutMs = 500;
+
+  it('on a table is waited for no longer, and named with that session', async () => {
+    await pool.query(
+      'create table schema_migrations (version integer primary key, name text, applied_at timestamptz)',
+    );
+    const holder = await pool.connect();
+    await holder.query(`set application_name = 'the long one'`);
+    await holder.query('begin; lock table schema_migrations');
+    await expect(migrate({ databaseUrl, lockTimeoutMs })).rejects.toThrow(
+      /the long one, idle in transaction since/,
+    );
+    await holder.query('rollback');
+    holder.release();
+    await pool.query('drop table schema_migrations');
+    expect(await migrate({ databaseUrl })).toBe((await listMigrations()).length);
+  });
+
+  it('that is the one of migrations is named with that session', async () => {
+    const holder = await pool.connect();
+    await holder.query(`set application_name = 'the other runner'; select pg_advisory_lock(7302551117)`);
+    await expect(migrate({ databaseUrl, lockTimeoutMs })).rejects.toThrow(/the other runner, idle since/);
+    holder.release(true);
+  });
+});
+
+it.runIf(process.platform === 'linux')(
+  'the connection is tested while a statement is under way, so that one that hangs is found',
+  async () => {
+    const holder = await pool.connect();
+    await holder.query('select pg_advisory_lock(7302551117)');
+    const run = migrate({ databaseUrl });
+    // Of the socket of the runner: the kernel has a timer to test whether the other side is there.
+    const isTested = async () => {
+      const { rows } = await pool.query(
+        `select client_port as port from pg_stat_activity
+       where application_name = 'beatkeeper-migrate' and datname = current_database()`,
+      );
+      const port = rows[0]?.port?.toString(16).toUpperCase().padStart(4, '0');
+      const sockets = (await readFile('/proc/net/tcp', 'utf8'))
+        .split('\n')
+        .map((line) => line.trim().split(/\s+/));
+      return sockets.some(
+        ([, local, , , , timer]) => local?.endsWith(`:${port}`) && timer?.startsWith('02:'),
+      );
+    };
+    await waitFor(isTested, { what: 'the connection is tested' });
+    holder.release(true);
+    await run;
+  },
+);
 
 it('a build accepts a schema one version newer, as during an upgrade, and refuses one two versions newer', async () => {
   const installation = {
@@ -110,6 +167,87 @@ describe('an installation with databases of jurisdictions', () => {
       holder.release(true);
       await eu.close();
     }
+  });
+
+  describe('a database that has not answered yet in the middle of its migration', () => {
+    const first = 'insert into schema_migrations';
+    let eu: DatabaseFixture;
+    let us: DatabaseFixture;
+    let proxy: TcpProxy;
+
+    beforeEach(async () => {
+      [eu, us] = await Promise.all([
+        openDatabaseFixture({ hasSchema: false }),
+        openDatabaseFixture({ hasSchema: false }),
+      ]);
+      proxy = await TcpProxy.start(eu.databaseUrl);
+      proxy.holdAnswerTo(first);
+    });
+    afterEach(async () => {
+      await proxy?.close();
+      await Promise.all([eu?.close(), us?.close()]);
+    });
+
+    /** Its log so far. No probe goes before the other place is migrated, and the answer of this one is held. */
+    function start({ pause, limitMs }: ProbePace) {
+      const lines: { level: string; database?: string; msg: string; err?: Error }[] = [];
+      const ownLog = createLog(
+        { role: 'migrate', level: 'info' },
+        { write: (line) => lines.push(JSON.parse(line)) },
+      );
+      const isOtherDone = () =>
+        lines.some(({ database: place, msg }) => place === 'us' && msg === 'The schema fits this build.');
+      const held = waitFor(() => proxy.hasHeldAnswer && isOtherDone());
+      const places = [
+        { jurisdiction: 'eu' as const, databaseUrl: proxy.url },
+        { jurisdiction: 'us' as const, databaseUrl: us.databaseUrl },
+      ];
+      const probePace: ProbePace = { pause: (signal) => held.then(() => pause(signal)), limitMs };
+      const migrated = migrateInstallation({ ...options, databaseUrl, places, probePace }, ownLog);
+      return { lines, held, migrated };
+    }
+
+    it('is given up where three probes in a row have no answer either, and those of others are migrated', async () => {
+      const { promise: hangs, resolve } = Promise.withResolvers<void>();
+      const { lines, held, migrated } = start({ pause: () => hangs, limitMs: 50 });
+      await held;
+      proxy.blackHole();
+      resolve();
+      await migrated;
+      expect(lines.at(-1)).toMatchObject({
+        database: 'eu',
+        msg: 'The database of this jurisdiction is not migrated: run migrate again.',
+        err: { message: expect.stringContaining('3 connections in a row had no answer') },
+      });
+      const known = (await listMigrations()).length;
+      expect(await readSchemaVersion(pool)).toBe(known);
+      expect(await readSchemaVersion(us.pool)).toBe(known);
+      expect(await readSchemaVersion(eu.pool)).toBe(0);
+    });
+
+    it('is named in the log where its connection breaks, and the process goes on', async () => {
+      const { lines, held, migrated } = start({ pause: () => new Promise(() => undefined), limitMs: 60_000 });
+      await held;
+      proxy.reset();
+      await migrated;
+      const err = { message: expect.stringContaining('failed: read ECONNRESET') };
+      expect(lines.at(-1)).toMatchObject({ database: 'eu', level: 'error', err });
+      expect(await readSchemaVersion(us.pool)).toBe((await listMigrations()).length);
+    });
+
+    it('is waited for, however long, while probes are answered', async () => {
+      let probes = 0;
+      const pause = async () => {
+        probes += 1;
+      };
+      const { lines, migrated } = start({ pause, limitMs: 60_000 });
+      await waitFor(() => probes > 20);
+      expect(await readSchemaVersion(eu.pool)).toBe(0);
+      proxy.release();
+      await migrated;
+      expect(lines.at(-1)).toMatchObject({ database: 'eu', msg: 'The schema fits this build.' });
+      expect(await readSchemaVersion(eu.pool)).toBe((await listMigrations()).length);
+    });
   });
 
   it('changes nothing in the database of another installation, whose schema is older', async () => {

@@ -71,6 +71,63 @@ describe('a place', () => {
     await expect(ask(databases)).rejects.toThrow('another installation');
   });
 
+  it('is not used on a connection of before after its gate has closed and opened again', async () => {
+    await copy();
+    const databases = await start();
+    const [place] = databases.places;
+    if (!place) throw new Error('no place');
+    const { gate, pool } = place;
+    const closeAndOpen = () => {
+      gate.close('It may be another one.');
+      gate.open();
+    };
+    const ended = () => waitFor(async () => pool.totalCount === 0, { what: 'its connections have ended' });
+
+    await ask(databases);
+    closeAndOpen();
+    await ended();
+
+    const tx = await pool.connect();
+    await tx.query('begin');
+    closeAndOpen();
+    await expect(tx.query('commit')).rejects.toThrow(GateClosed);
+    tx.release();
+    await ended();
+
+    // What is under way has its answer, and its connection no other one: not with statements that wait for it, nor with one
+    // that comes as soon as it is free.
+    const startWaiting = async () => {
+      const holder = await fixture.place.pool.connect();
+      await holder.query('select pg_advisory_lock(1)');
+      const answers = [1, 2].map(() =>
+        pool.query('select pg_backend_pid() as pid, pg_advisory_xact_lock_shared(1)'),
+      );
+      const areWaiting = async () =>
+        (await holder.query(`select from pg_locks where locktype = 'advisory' and not granted`)).rowCount ===
+        2;
+      await waitFor(areWaiting, { what: 'statements are under way on each connection' });
+      closeAndOpen();
+      return { answers, finish: () => holder.release(true) };
+    };
+    const pidOf = async (answer: Promise<{ rows: { pid: number }[] }>) => (await answer).rows[0]?.pid;
+    const askPid = () => pidOf(pool.query('select pg_backend_pid() as pid'));
+
+    const crowded = await startWaiting();
+    const waiters = Array.from({ length: 8 }, askPid);
+    crowded.finish();
+    const before = await Promise.all(crowded.answers.map(pidOf));
+    for (const pid of await Promise.all(waiters)) expect(before).not.toContain(pid);
+
+    const alone = await startWaiting();
+    alone.finish();
+    const nexts = alone.answers.map(async (answer) => ({
+      before: await pidOf(answer),
+      next: await askPid(),
+    }));
+    const pairs = await Promise.all(nexts);
+    for (const { next } of pairs) expect(pairs.map(({ before }) => before)).not.toContain(next);
+  });
+
   it('is not used where it has organizations and no copies, or is the default database', async () => {
     await seedProject(fixture.place.pool);
     expect(faultOf(await start())).toContain('organizations of its own');

@@ -9,7 +9,14 @@ type Db = Pick<pg.Pool, 'query'>;
  */
 const RESTLESS = [
   ...['rate_windows', 'service_clock', 'live_changes', 'live_changes_floor', 'ingest_lanes'],
-  ...['directory_changes', 'directory_rows', 'place_slots', 'slot_reservations', 'used_reservations'],
+  ...[
+    'directory_changes',
+    'directory_batches',
+    'directory_rows',
+    'place_slots',
+    'slot_reservations',
+    'used_reservations',
+  ],
 ];
 /** When a credential was last used is written later. */
 const RESTLESS_COLUMN = 'last_used_at';

@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import type { AnySchemaObject, ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
+import { HEADER } from '../../src/contract/fields/headers.ts';
 import { type OperationSpec, operationUrl } from '../../src/contract/operations/operation.ts';
 import {
   contractOperations,
@@ -74,14 +75,16 @@ export function createApiClient({ url, token, project }: ClientOptions): ApiClie
     url,
     async call<Id extends OperationId>(id: Id, request: ApiRequest = {}) {
       const spec: OperationSpec = operations[id];
+      const headers = headersOf(spec, request, { token, project });
       const response = await fetch(`${url}${operationUrl(spec, request)}`, {
         method: spec.method,
-        headers: headersOf(spec, request, { token, project }),
+        headers,
         body: request.rawBody ?? (request.body === undefined ? undefined : JSON.stringify(request.body)),
         signal: request.signal,
       });
       const answer = await readAnswer(response);
-      checkAnswer(spec, response.status, response.headers, answer);
+      checkAnswer(spec, response, answer);
+      if (response.ok && isCounted(headers.authorization)) requireRate(id, response.headers);
       return {
         status: response.status,
         headers: response.headers,
@@ -139,7 +142,7 @@ const readLines = (text: string): unknown[] =>
     .map((line) => JSON.parse(line));
 
 /** Throws unless the contract of the operation describes this answer. */
-export function checkAnswer(spec: OperationSpec, status: number, headers: Headers, body: unknown): void {
+function checkAnswer(spec: OperationSpec, { status, headers }: Response, body: unknown): void {
   const where = `${spec.operationId} ${status}`;
   for (const name of ['x-request-id', 'x-correlation-id']) {
     if (!headers.get(name)) throw new Error(`${where}: the header ${name} is missing.`);
@@ -207,6 +210,22 @@ function dereference(value: unknown): unknown {
   if ($ref === undefined) return value;
   const parts = $ref.replace('#/', '').split('/');
   return parts.reduce<unknown>((at, part) => (at as Record<string, unknown>)[part], document);
+}
+
+/** Of a token that was accepted: that of a credential, or of a session with a role as `openApiFixture` signs it. */
+function isCounted(authorization: string | undefined): boolean {
+  const token = authorization?.replace('Bearer ', '') ?? '';
+  if (token.startsWith('bkc_')) return true;
+  const [, payload] = token.split('.');
+  if (payload === undefined) return false;
+  const { role } = JSON.parse(Buffer.from(payload, 'base64url').toString());
+  return role === 'viewer' || role === 'member' || role === 'owner';
+}
+
+function requireRate(where: string, headers: Headers): void {
+  for (const name of [HEADER.rateLimit, HEADER.rateLimitPolicy]) {
+    if (!headers.has(name)) throw new Error(`${where}: the header ${name} is missing.`);
+  }
 }
 
 function requireRetryAfter(where: string, headers: Headers): void {

@@ -69,7 +69,10 @@ export const MARKS = `
   union all select 'endpoint ' || endpoint_id, generation::integer from callback_endpoints
   union all select 'secret ' || endpoint_id || version, extract(epoch from issued_at)::integer from signing_secrets`;
 
-/** Several writers of the directory. What another one holds, and what breaks a rule of the schema, is not written. */
+/** Fewer than a pool of tests has connections. */
+const MOST_OPEN = 4;
+
+/** Several writers of the directory, a few of them at once. What another one holds, and what breaks a rule of the schema, is not written. */
 export class DirectoryWriters {
   readonly #pool: Pool;
   #mark = 0;
@@ -90,8 +93,8 @@ export class DirectoryWriters {
       await tx.query('savepoint change');
       await tx.query(text, [this.#mark, ...values]).catch(() => tx.query('rollback to change'));
     }
-    if (end === 'later') this.#open.push(tx);
-    else await endOf(tx, end);
+    if (end === 'later' && this.#open.length < MOST_OPEN) this.#open.push(tx);
+    else await endOf(tx, end === 'rollback' ? 'rollback' : 'commit');
   }
 
   /** Commits one of those that are open. */

@@ -41,6 +41,7 @@ export class FeedReader {
   /** Reads one page. */
   async read({ limit = 200, stretch, waitSeconds = 0 }: ReaderOptions = {}): Promise<Feed> {
     const feed = await readFeed(this.#db, createFeedWatch(this.#db), {
+      context: { minimumIntervalSeconds: 60 },
       scope: this.#scope,
       cursor: this.#cursor === undefined ? undefined : decodeFeedCursor(this.#cursor),
       ...{ limit, stretch, waitSeconds },

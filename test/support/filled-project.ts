@@ -11,7 +11,9 @@ import {
   type PathParameter,
 } from '../../src/contract/operations/operations.ts';
 import type { Jurisdiction } from '../../src/domain/monitor.ts';
+import { MIN_VALUES } from '../../src/domain/rules/suggest.ts';
 import type { ApiClient, ApiRequest } from './api-client.ts';
+import { sendMeasured } from './send-measured.ts';
 
 export type Operation = OperationSpec & { operationId: OperationId };
 
@@ -26,6 +28,8 @@ export type Ids = Readonly<Record<PathParameter, string>>;
 export interface FilledProject {
   ids: Ids;
   alias: string;
+  /** Where beats of the monitor go. */
+  address: string;
 }
 
 /** Clients of one project. */
@@ -41,7 +45,7 @@ export interface FilledPlace {
   copyDirectory(): Promise<void>;
 }
 
-/** Makes one of each: an endpoint, a monitor bound to it whose run has failed, its incident and delivery, a credential. */
+/** Makes one of each: an endpoint, a monitor bound to it whose run has failed, its incident, delivery and draft, a credential. */
 export async function fillProject({ manage, owner }: Clients, place?: FilledPlace): Promise<FilledProject> {
   const alias = `endpoint-${randomUUID()}`;
   const monitorId = `monitor-${randomUUID()}`;
@@ -52,17 +56,22 @@ export async function fillProject({ manage, owner }: Clients, place?: FilledPlac
     body: { monitorId, name: monitorId, jurisdiction, callback: { kind: 'named', alias } },
   });
   const { projectId, publishUrl = '' } = monitor;
-  await fetch(`${manage.url}${new URL(publishUrl).pathname}/fail`);
+  const address = `${manage.url}${new URL(publishUrl).pathname}`;
+  await fetch(`${address}/fail`);
   const incidents = await manage.expectSuccess('listMonitorIncidents', { params: { monitorId } });
   const incidentId = incidents.body.items[0]?.incidentId ?? '';
   const deliveries = await manage.expectSuccess('listIncidentDeliveries', { params: { incidentId } });
+  const proposal = { measurementKey: 'rows', definition: { minimum: 1 } };
+  const draft = await manage.expectSuccess('createDraft', { params: { monitorId }, body: { proposal } });
   const issued = await owner.expectSuccess('createCredential', { body: { name: alias, preset: 'read' } });
   return {
     alias,
+    address,
     ids: {
       monitorId,
       projectId,
       incidentId,
+      draftId: draft.body.id,
       endpointId: made.body.endpoint.id,
       deliveryId: deliveries.body.items[0]?.deliveryId ?? '',
       credentialId: issued.body.credential.credentialId,
@@ -98,6 +107,8 @@ export function requestOn({ ids, alias }: FilledProject, spec: OperationSpec): A
     [ID.endpoint, ids.endpointId],
     [ID.incident, ids.incidentId],
     [ID.delivery, ids.deliveryId],
+    [ID.draft, ids.draftId],
+    [ID.otherDraft, ids.draftId],
     [MONITOR, ids.monitorId],
     [ALIAS, alias],
     [ENDPOINT_URL, CLOSED_URL],
@@ -129,6 +140,7 @@ export async function newRequestFor(
   place?: FilledPlace,
 ): Promise<ApiRequest> {
   const filled = await fillProject(clients, place);
+  if (spec.operationId === 'suggestRule') await sendMeasured(filled.address, MIN_VALUES);
   const request = requestOn(filled, spec);
   if (place && spec.operationId === 'createMonitor')
     request.body = { ...(request.body as object), jurisdiction: place.jurisdiction };

@@ -15,6 +15,8 @@ const PLACES =
 
 const TRIGGER = 'It holds writes up by a trigger, which Citus does not have on a distributed table.';
 
+const RETURN = 'A trigger notes when an organization returns: on Citus whoever changes the state does.';
+
 const CLAIM = 'It reads what a statement of the pool asks for: a claim on Citus is a transaction.';
 
 const OWN_SERVER = 'It stops and restores a server of its own, which is one Postgres.';
@@ -23,6 +25,11 @@ const OWN_SERVER = 'It stops and restores a server of its own, which is one Post
 export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<string, string>>>> = {
   'test/ingest/beat-cost.test.ts': COSTS,
   'test/ingest/residence-beats.test.ts': PLACES,
+  'test/ingest/rule-beats.test.ts': {
+    'a connection that dies before the commit leaves neither observation nor state': TRIGGER,
+    'a batch of 100 monitors with rules takes as many statements as one of 2': COSTS,
+  },
+  'test/ingest/rule-statements.test.ts': COSTS,
   'test/store/monitor-list-cost.test.ts': COSTS,
   'test/store/monitor-origins.test.ts': COSTS,
   'test/store/series-bounds.test.ts': {
@@ -62,6 +69,7 @@ export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<stri
     'a payment that comes when the grace ends wins, whichever of sweeper and event is first, and many sweepers do no harm':
       SMALL_TABLE,
     'an organization whose state cannot be ended does not hold up the others': SMALL_TABLE,
+    'a payment notes the return, and its end the suspension, also where the database has no triggers': RETURN,
   },
   'test/store/directory.test.ts': PLACES,
   'test/store/directory-property.test.ts': PLACES,
@@ -75,7 +83,11 @@ export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<stri
   'test/sweeper/residence.test.ts': PLACES,
   'test/sweeper/refused-place.test.ts': PLACES,
   'test/sweeper/rests.test.ts': {
-    'who looks for rests reads as many rows for a project with thousands of them': COSTS,
+    'a suspension that no sweeper saw leaves a full interval and grace; then a dead job is found': RETURN,
+    'a run that is overdue when the rest ends alerts at once, and is counted': RETURN,
+    'the database notes each return and each suspension, whoever changes the state': RETURN,
+    'who looks for rests reads as many rows for a project with thousands of them as for one with a few':
+      COSTS,
   },
   'test/sweeper/endpoint-reports.test.ts': PLACES,
   'test/sweeper/batch-size.test.ts': TRIGGER,

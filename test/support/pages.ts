@@ -61,16 +61,33 @@ export async function rowsReadBy(
   name: string,
   work: (db: Database) => Promise<unknown>,
 ): Promise<number> {
+  return Math.round((await plansOf(pool, name, work)).reduce((sum, plan) => sum + rowsRead(plan), 0));
+}
+
+/** How often such statements begin to look into a table, or a partition of it. */
+export async function scansBy(
+  pool: Pool,
+  { name, table }: { name: string; table: string },
+  work: (db: Database) => Promise<unknown>,
+): Promise<number> {
+  const scans = ({ Plans: children = [], ...plan }: Plan): number =>
+    children.reduce((sum, child) => sum + scans(child), 0) +
+    (plan['Relation Name']?.startsWith(table) ? plan['Actual Loops'] : 0);
+  return (await plansOf(pool, name, work)).reduce((sum, plan) => sum + scans(plan), 0);
+}
+
+/** Throws where none ran. */
+async function plansOf(pool: Pool, name: string, work: (db: Database) => Promise<unknown>): Promise<Plan[]> {
   const client = await pool.connect();
   await client.query('set plan_cache_mode = force_generic_plan');
-  let read: number | undefined;
+  const plans: Plan[] = [];
   const query = async (statement: pg.QueryConfig, values?: unknown[]) => {
     if (statement.name?.startsWith(name)) {
       await client.query(`prepare measured as ${statement.text}`);
       const literals = (statement.values ?? []).map(literalOf).join(', ');
       const { rows } = await client.query(`explain (analyze, format json) execute measured (${literals})`);
       await client.query('deallocate measured');
-      read = (read ?? 0) + rowsRead(rows[0]['QUERY PLAN'][0].Plan);
+      plans.push(rows[0]['QUERY PLAN'][0].Plan);
     }
     return await client.query(statement, values);
   };
@@ -80,8 +97,8 @@ export async function rowsReadBy(
   } finally {
     client.release(true);
   }
-  if (read === undefined) throw new Error(`No statement whose name begins with ${name} ran.`);
-  return Math.round(read);
+  if (plans.length === 0) throw new Error(`No statement whose name begins with ${name} ran.`);
+  return plans;
 }
 
 interface Plan {

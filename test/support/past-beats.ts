@@ -46,6 +46,16 @@ export interface PastBeat {
   measurements?: Record<string, number>;
 }
 
+/** As after their beats: the last sequences of monitors of a project whose observations were written by SQL. */
+export async function setLastSequences(db: Pick<pg.Pool, 'query'>, projectId: string): Promise<void> {
+  await db.query(
+    `update monitor_live l set last_sequence = o.last
+     from (select monitor_key, max(sequence) as last from observations where project_id = $1 group by monitor_key) o
+     where l.project_id = $1 and l.monitor_key = o.monitor_key and l.last_sequence < o.last`,
+    [projectId],
+  );
+}
+
 /** In the order of their sequences, the first of which is `firstSequence`. */
 export async function insertBeats(
   db: Pick<pg.Pool, 'query'>,
@@ -65,6 +75,11 @@ export async function insertBeats(
       beats.map(({ kind }) => kind ?? 'success'),
       beats.map(({ measurements }) => measurements && JSON.stringify(measurements)),
     ],
+  );
+  await db.query(
+    `update monitor_live set last_sequence = greatest(last_sequence, $3::bigint)
+     where project_id = $1 and monitor_key = $2`,
+    [projectId, monitorKey, firstSequence + beats.length - 1],
   );
 }
 

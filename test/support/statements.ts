@@ -7,8 +7,10 @@ export interface SentStatement {
   values: unknown[];
 }
 
-/** Runs `work` and returns the statements that any connection of this process has sent meanwhile. */
-export async function statementsOf(work: () => Promise<unknown>): Promise<SentStatement[]> {
+/** Runs `work` and returns the statements that any connection of this process has sent meanwhile; `work` gets those so far. */
+export async function statementsOf(
+  work: (sent: readonly SentStatement[]) => Promise<unknown>,
+): Promise<SentStatement[]> {
   const sent: SentStatement[] = [];
   const send = LimitedClient.prototype.query;
   LimitedClient.prototype.query = function query(
@@ -26,7 +28,7 @@ export async function statementsOf(work: () => Promise<unknown>): Promise<SentSt
     return send.apply(this, args);
   };
   try {
-    await work();
+    await work(sent);
   } finally {
     LimitedClient.prototype.query = send;
   }

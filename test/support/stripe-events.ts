@@ -1,8 +1,8 @@
-// Events as Stripe makes, signs and sends them. Where STRIPE_FIXTURES names the file of objects that Stripe publishes for
-// tests (`openapi/fixtures3.json` of stripe/openapi), the objects of events have all of their fields.
+// Events as Stripe makes, signs and sends them. Where the objects that Stripe publishes for tests can be had
+// (stripe-fixtures.ts), those of events have all of their fields.
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { Stripe } from 'stripe';
+import { readStripeFixtures } from './stripe-fixtures.ts';
 
 export const WEBHOOK_SECRET = 'whsec_test_0123456789abcdef';
 const { webhooks } = Stripe;
@@ -21,12 +21,7 @@ export const nowSeconds = () => Math.floor(Date.now() / 1_000);
 export const daysAgo = (days: number) => nowSeconds() - Math.round(days * 86_400);
 export const newStripeId = (prefix: string) => `${prefix}_${randomUUID().replaceAll('-', '')}`;
 
-type StripeObject = Record<string, unknown>;
-
-/** The objects that Stripe publishes, by their kinds; none without STRIPE_FIXTURES. */
-const PUBLISHED: Record<string, StripeObject> = process.env.STRIPE_FIXTURES
-  ? JSON.parse(readFileSync(process.env.STRIPE_FIXTURES, 'utf8')).resources
-  : {};
+const PUBLISHED = await readStripeFixtures();
 
 export function makeEvent(type: string, object: object, created = nowSeconds()): StripeEvent {
   const envelope = { object: 'event', api_version: '2025-03-31.basil', livemode: true, pending_webhooks: 1 };

@@ -7,6 +7,7 @@ import { findPlan } from '../../src/domain/plan.ts';
 import type { OutboxRow } from '../../src/store/deliveries/deliveries.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
 import { SecretBox } from '../../src/store/postgres/secret-box.ts';
+import { MonitorFaults } from '../../src/sweeper/deadlines/monitor-faults.ts';
 import { DeadlineSweep, type DeadlineSweepOptions } from '../../src/sweeper/deadlines/sweep-deadlines.ts';
 import { Dispatcher, type DispatcherOptions } from '../../src/sweeper/deliveries/dispatcher.ts';
 import type { RunResult } from '../../src/sweeper/loop.ts';
@@ -18,11 +19,14 @@ import { ENCRYPTION_KEY } from './make-config.ts';
 
 /** A new registry of metrics, a log that TEST_LOG_LEVEL shows, and the key of the fixtures. */
 export function makeParts() {
+  const metrics = createSweeperMetrics(new Registry());
+  const log = createLog({ role: 'test', level: process.env.TEST_LOG_LEVEL ?? 'silent' });
   return {
     findPlan,
     secrets: new SecretBox([ENCRYPTION_KEY]),
-    metrics: createSweeperMetrics(new Registry()),
-    log: createLog({ role: 'test', level: process.env.TEST_LOG_LEVEL ?? 'silent' }),
+    metrics,
+    log,
+    faults: new MonitorFaults({ log, metrics }),
   };
 }
 

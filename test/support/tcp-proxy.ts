@@ -1,4 +1,4 @@
-// A TCP proxy for fault tests: forwards bytes, and can reset, black-hole, half-close, refuse or delay them.
+// A TCP proxy for fault tests: forwards bytes, and can reset, black-hole, half-close, refuse, hold or delay them.
 // It knows no protocol, so TLS passes through it.
 
 import { once } from 'node:events';
@@ -11,6 +11,8 @@ interface Pair {
   isBlackHoled: boolean;
   /** How many of the texts of `loseAnswerTo` have passed to the server. */
   passedTexts: number;
+  /** What `holdAnswerTo` keeps from the client. */
+  held?: Buffer[];
 }
 
 export class TcpProxy {
@@ -25,6 +27,8 @@ export class TcpProxy {
   #isBlackHole: boolean = false;
   #resetAfterBytes: number | undefined;
   #lostRequest: readonly string[] = [];
+  #heldRequest: string | undefined;
+  #hasHeldAnswer: boolean = false;
 
   private constructor(target: URL, port: number, host: string) {
     this.#target = target;
@@ -112,6 +116,26 @@ export class TcpProxy {
     return this.#lostRequest.length === 0;
   }
 
+  /** The server gets this text, and the client what comes after it on that connection at `release` and not before. Once. */
+  holdAnswerTo(text: string): void {
+    this.#heldRequest = text;
+    this.#hasHeldAnswer = false;
+  }
+
+  /** Whether the answer that `holdAnswerTo` names has come. */
+  get hasHeldAnswer(): boolean {
+    return this.#hasHeldAnswer;
+  }
+
+  /** Passes what is held. */
+  release(): void {
+    for (const pair of this.#pairs) {
+      const { held = [] } = pair;
+      pair.held = undefined;
+      for (const data of held) this.#write(pair, pair.client, data);
+    }
+  }
+
   /** Ends the direction to the client (FIN) of every open connection; the other direction stays open. */
   halfClose(): void {
     for (const { client } of this.#pairs) client.end();
@@ -175,7 +199,16 @@ export class TcpProxy {
     if (to !== pair.client) {
       const text = this.#lostRequest[pair.passedTexts];
       if (text !== undefined && data.includes(text)) pair.passedTexts += 1;
+      if (this.#heldRequest !== undefined && data.includes(this.#heldRequest)) {
+        this.#heldRequest = undefined;
+        pair.held = [];
+      }
       to.write(data);
+      return;
+    }
+    if (pair.held) {
+      pair.held.push(data);
+      this.#hasHeldAnswer = true;
       return;
     }
     if (this.#lostRequest.length > 0 && pair.passedTexts === this.#lostRequest.length) {

@@ -2,6 +2,8 @@
 import { openPool, type Pool } from '../../src/store/postgres/pool.ts';
 
 export interface VirtualClock {
+  /** For parts of the product that are to have the test's clock. */
+  databaseUrl: string;
   /** Its statements see the test's clock. */
   pool: Pool;
   /** The database's time, ms. It stands still otherwise. */
@@ -31,6 +33,7 @@ export async function openVirtualClock(databaseUrl: string): Promise<VirtualCloc
     `create function clock_timestamp() returns timestamptz language sql volatile as 'select at from virtual_clock'`,
   );
   return {
+    databaseUrl: url.href,
     pool,
     get nowMs() {
       return nowMs;

@@ -4,6 +4,7 @@ import { newId } from '../../src/domain/id.ts';
 import { updateLastDeliveries } from '../../src/store/callbacks/callback-endpoints.ts';
 import type { OutboxRow } from '../../src/store/deliveries/deliveries.ts';
 import {
+  findTestDelivery,
   finishTestDelivery,
   insertTestDelivery,
   isTestUnderWay,
@@ -72,8 +73,12 @@ describe.runIf(isDistributed())('deliveries on Citus', () => {
     const delivery = { ...ref, ...message, deliveryId: newId('dlv', createdMs) };
     const next = { ...delivery, webhookId: newId('msg'), deliveryId: newId('dlv', createdMs) };
     await inTransaction(pool, async (tx) => {
-      expect(await insertTestDelivery(tx, delivery)).toBe(true);
-      expect(await insertTestDelivery(tx, { ...delivery, deliveryId: newId('dlv', createdMs) })).toBe(false);
+      const same = { projectId, webhookIds: [message.webhookId] };
+      const find = (sinceMs: number) => findTestDelivery(tx, { ...same, sinceMs });
+      expect(await find(createdMs - 1)).toBeUndefined();
+      await insertTestDelivery(tx, delivery);
+      expect(await find(createdMs - 1)).toBe(delivery.deliveryId);
+      expect(await find(createdMs)).toBeUndefined();
       expect(await isTestUnderWay(tx, delivery)).toBe(false);
       expect(await isTestUnderWay(tx, next)).toBe(true);
     });

@@ -1,6 +1,7 @@
 // Monitors of organizations that are suspended, on a real database: they rest, and come back.
-import { afterEach, beforeEach, expect, it } from 'vitest';
-import { SERVED_STATES } from '../../src/domain/plan.ts';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { isServed, SERVED_STATES } from '../../src/domain/plan.ts';
+import { SERVICE_STATES, type ServiceState } from '../../src/domain/problem.ts';
 import { findRestingProjects } from '../../src/store/monitors/resting-monitors.ts';
 import type { Database } from '../../src/store/postgres/pool.ts';
 import { readNow } from '../../src/store/postgres/transaction.ts';
@@ -87,6 +88,74 @@ it('nothing opens and nothing wakes while the organization is suspended; after i
     expect(await incidentsOf(pool, monitor)).toMatchObject([{ kind: 'missed_deadline', state: 'open' }]);
 });
 
+it('a suspension that no sweeper saw leaves a full interval and grace; then a dead job is found', async () => {
+  const { pool, project } = fixture;
+  const monitors = await seedSilent(project, 3);
+  await setState(project, 'canceled');
+  await setState(project, 'active');
+  const returnedMs = await readNow(pool);
+  await sweep();
+  for (const monitor of monitors) {
+    expect(await incidentsOf(pool, monitor)).toEqual([]);
+    expect((await liveOf(pool, monitor)).deadline_ms).toBeGreaterThanOrEqual(returnedMs + 2 * MINUTE_MS);
+  }
+  // A return that was earlier: the deadline after it was missed in service.
+  await pool.query(`update organizations set returned_at = returned_at - interval '2 minutes'`);
+  await age(2 * MINUTE_MS);
+  await sweep();
+  for (const monitor of monitors)
+    expect(await incidentsOf(pool, monitor)).toMatchObject([{ kind: 'missed_deadline', state: 'open' }]);
+});
+
+it('a run that is overdue when the rest ends alerts at once, and is counted', async () => {
+  const { pool, project } = fixture;
+  const monitors = await seedSilent(project, 1);
+  await setState(project, 'canceled');
+  await sweep();
+  await setState(project, 'active');
+  await pool.query(`update organizations set returned_at = returned_at - interval '1 hour'`);
+  const startedMs = (await readNow(pool)) - 10 * MINUTE_MS;
+  await pool.query('update monitors set max_runtime_seconds = 60');
+  await pool.query('update monitor_live set open_runs = $1', [
+    JSON.stringify([{ runId: null, startedMs, dueMs: startedMs + MINUTE_MS }]),
+  ]);
+  const parts = makeParts();
+  const onTransitions = vi.fn();
+  await endAll({ ...parts, onTransitions });
+  expect(onTransitions).toHaveBeenCalledOnce();
+  expect(await parts.metrics.incidentsOpened.get()).toMatchObject({
+    values: [{ labels: { kind: 'overdue_run' }, value: 1 }],
+  });
+  for (const monitor of monitors)
+    expect(await incidentsOf(pool, monitor)).toMatchObject([{ kind: 'overdue_run', state: 'open' }]);
+});
+
+it('the database notes each return and each suspension, whoever changes the state', async () => {
+  const { pool, project } = fixture;
+  const noted = async (column: 'returned_at' | 'suspended_at') =>
+    (await pool.query(`select ${column} as at from organizations`)).rows[0].at as Date | null;
+  const returned = () => noted('returned_at');
+  await pool.query('update organizations set grace_ends_at = clock_timestamp()');
+  for (const from of [...SERVICE_STATES, 'of a newer version']) {
+    for (const to of SERVICE_STATES) {
+      await setState(project, from);
+      await pool.query('update organizations set returned_at = null');
+      await setState(project, to);
+      const isReturn = !isServed(from as ServiceState) && isServed(to);
+      expect([from, to, (await returned()) !== null]).toEqual([from, to, isReturn]);
+      expect([from, to, (await noted('suspended_at')) === null]).toEqual([from, to, isServed(to)]);
+    }
+  }
+  // A time that is stated counts.
+  const stated = new Date('2026-01-01T00:00:00Z');
+  await setState(project, 'canceled');
+  await pool.query(`update organizations set service_state = 'active', returned_at = $1`, [stated]);
+  expect(await returned()).toEqual(stated);
+  await pool.query(`update organizations set service_state = 'canceled', suspended_at = $1`, [stated]);
+  await setState(project, 'deleting');
+  expect(await noted('suspended_at')).toEqual(stated);
+});
+
 it('of many organizations those alone come back that are active or in payment grace', async () => {
   const { pool, project } = fixture;
   const states = ['canceled', 'active', 'deleting', 'payment_grace', 'abuse_suspended'];
@@ -129,7 +198,10 @@ it.each([
       unversioned?.monitorKey,
     ]);
     await setState(project, 'active');
-    await endAll({ batchSize });
+    const parts = makeParts();
+    await endAll({ ...parts, batchSize });
+    const { values } = await parts.metrics.monitorFaults.get();
+    expect(values[0]?.value).toBeGreaterThan(refused);
     const rests = (await livesOf(monitors)).map(({ rests_since_ms: restsSinceMs }) => restsSinceMs !== null);
     expect(rests).toEqual(monitors.map((_, index) => index <= refused));
 
@@ -167,6 +239,28 @@ it('a beat that comes before a sweeper has seen the return ends the rest itself,
   expect(rows).toEqual([{ late: false }]);
   await sweep();
   for (const monitor of monitors) expect(await incidentsOf(pool, monitor)).toEqual([]);
+});
+
+it('the first beat after a suspension that no sweeper saw is not late, and teaches no cadence', async () => {
+  const { pool, project } = fixture;
+  const silent = await seedSilent(project, 2);
+  const [fixed, learned] = silent;
+  await pool.query('update monitors set interval_seconds = null where monitor_key = $1', [
+    learned?.monitorKey,
+  ]);
+  await setState(project, 'canceled');
+  await setState(project, 'active');
+  const server = await startPingServer(fixture.databaseUrl);
+  try {
+    for (const monitor of [fixed, learned]) {
+      expect((await fetch(`${server.url}/ping/${monitor?.address}`)).status).toBe(200);
+    }
+  } finally {
+    await server.close();
+  }
+  const { rows } = await pool.query('select late from observations');
+  expect(rows).toEqual([{ late: false }, { late: false }]);
+  for (const row of await livesOf(silent)) expect(row.gaps ?? []).toEqual([]);
 });
 
 it('who looks for rests reads as many rows for a project with thousands of them as for one with a few', async () => {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { BillingEvent, SubscriptionFacts } from '../../src/domain/billing.ts';
 import { DAY_MS } from '../../src/domain/retention.ts';
 import { applyBillingEvent } from '../../src/service/billing/apply-event.ts';
-import { inTransaction } from '../../src/store/postgres/transaction.ts';
+import { inTransaction, readNow } from '../../src/store/postgres/transaction.ts';
 import type { JobDeps } from '../../src/sweeper/upkeep/job.ts';
 import { listJobs } from '../../src/sweeper/upkeep/periodic-jobs.ts';
 import { sweepRetention } from '../../src/sweeper/upkeep/sweep-retention.ts';
@@ -103,6 +103,32 @@ it('a grace ends after 14 days, what it canceled is deleting 30 days later, and 
   expect(changes).toEqual([change('payment_grace', 'canceled'), change('canceled', 'deleting')]);
   await say(organizationId, 'active', Date.now());
   expect(await stateOf(organizationId)).toMatchObject({ service_state: 'active', state_due_at: null });
+});
+
+it('a payment notes the return, and its end the suspension, also where the database has no triggers', async () => {
+  const { organizationId } = await seedProject(fixture.pool);
+  const noted = async (column: 'returned_at' | 'suspended_at') =>
+    (
+      await fixture.pool.query(`select ${column} as at from organizations where organization_id = $1`, [
+        organizationId,
+      ])
+    ).rows[0].at as Date | null;
+  const returned = () => noted('returned_at');
+  await fixture.pool.query('alter table organizations disable trigger note_service');
+  try {
+    const fromMs = await readNow(fixture.pool);
+    await say(organizationId, 'canceled', fromMs - 2_000);
+    expect(await returned()).toBeNull();
+    expect((await noted('suspended_at'))?.getTime()).toBeGreaterThanOrEqual(fromMs);
+    await say(organizationId, 'active', fromMs - 1_000);
+    const at = (await returned())?.getTime() ?? 0;
+    expect(at).toBeGreaterThanOrEqual(fromMs);
+    expect(await noted('suspended_at')).toBeNull();
+    await say(organizationId, 'past_due', fromMs);
+    expect((await returned())?.getTime()).toBe(at);
+  } finally {
+    await fixture.pool.query('alter table organizations enable trigger note_service');
+  }
 });
 
 it('no state ends by itself where plans and states come from the values', () => {

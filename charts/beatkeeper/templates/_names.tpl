@@ -72,7 +72,7 @@ app.kubernetes.io/component: {{ . }}
 
 {{/* The custom resources, as JSON for fromJsonArray. A test compares them with crds/. */}}
 {{- define "beatkeeper.resources" -}}
-["monitors", "callbacks"]
+["monitors", "callbacks", "rules"]
 {{- end -}}
 
 {{- define "beatkeeper.encryptionSecret" -}}

@@ -20,7 +20,7 @@ has no dot: the namespace `a-b` with the release `c` gives another name than `a`
   verbs: [patch]
 - apiGroups: [beatkeeper.dev]
   resources:
-    {{- range $resources }}
+    {{- range without $resources "rules" }}
     - {{ . }}/finalizers # where the API server wants it for an owner that blocks its deletion (OpenShift)
     {{- end }}
   verbs: [update]

@@ -40,6 +40,8 @@ const REQUIREMENTS: Record<PathParameter, Requirement> = {
     requireCallback(home.db, { projectId, endpointId }),
   incidentId: (homes, { caller }, id) => requireInOneOf(homes, LOOKS.incidentId(caller.projectId, id)),
   deliveryId: (homes, { caller }, id) => requireInOneOf(homes, LOOKS.deliveryId(caller.projectId, id)),
+  // Who sees the monitor may read its drafts: no call on a draft is refused to him.
+  draftId: async () => undefined,
   projectId: ([home], requester, id) => requireProject(home.db, requester, id),
   // All of credentials is the owner's: nobody else learns whether one exists.
   credentialId: async () => undefined,

@@ -24,12 +24,12 @@ const ADVICE: Record<ProblemCode, readonly [when: string, action: string]> = {
     'Use a credential with the preset that the operation names.',
   ],
   plan_limit_reached: [
-    'The request would exceed a limit of the plan. `limit` has the dimension, the limit and the attempted value.',
-    'Use less, or move to a larger plan.',
+    'The request would exceed a limit of the plan, or reads observations that the plan does not keep. `limit` has the dimension, the limit and the attempted value.',
+    'Use less, or move to a larger plan. Of the largest one only whoever runs the installation can change what it allows. In place of observations that are not kept, a series has whole hours.',
   ],
   service_suspended: [
     'The organization is suspended. Writes and beats are refused; reads still work.',
-    'Pay what is open, or contact support. `limit.serviceState` has the state of the organization, `GET /v1/organization/billing` its subscription.',
+    'Pay what is open, or contact support. While the state is `deleting`, export the data. `limit.serviceState` has the state of the organization, `GET /v1/organization/billing` its subscription.',
   ],
   not_found: [
     'The project has no such resource, or the API no such address. A resource that the caller may not see gets the same answer.',
@@ -58,8 +58,8 @@ const ADVICE: Record<ProblemCode, readonly [when: string, action: string]> = {
     'Use an endpoint of the kind `webhook`.',
   ],
   draft_closed: [
-    'Reserved for drafts of rules: no operation of this version answers it.',
-    'Nothing: it does not occur.',
+    'The draft is applied, canceled or expired: nothing changes it any more.',
+    'Create a new draft.',
   ],
   precondition_failed: [
     'The resource has changed since the read that gave the ETag in `If-Match`, the stated version is not the current one, or the default is not the expected endpoint.',
@@ -83,7 +83,7 @@ const ADVICE: Record<ProblemCode, readonly [when: string, action: string]> = {
     'Try again with the same `Idempotency-Key`. If the error persists, report the `correlationId`.',
   ],
   temporarily_unavailable: [
-    'The database or a token issuer does not answer, or the service is overloaded.',
+    'The database or a token issuer does not answer, the service is overloaded, or the call took so long that what it had reserved of the plan was free again (`limit.dimension: entitlement_lease`).',
     'Wait for `Retry-After`, then send the same request with the same key.',
   ],
 };

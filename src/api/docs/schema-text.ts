@@ -60,7 +60,9 @@ class FieldRows {
       return forms.length > 0 ? joined(forms.map((form) => this.#type(form))) : branchText(schema);
     }
     const isNamed = this.#lookup !== undefined && forms.length > 0;
-    return isNamed ? html`${typeOf(schema)}: ${joined(forms.map(branchText))}` : typeOf(schema);
+    return isNamed
+      ? html`${typeOf(schema)}: ${joined(forms.map((form) => branchText(this.#open(form))))}`
+      : typeOf(schema);
   }
 
   #open(schema: Schema): Schema {

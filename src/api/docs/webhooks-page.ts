@@ -32,7 +32,7 @@ ${heading(2, 'The request')}
 <tr><td><code>webhook-timestamp</code></td><td>The time of this attempt, in seconds since 1970. Refuse an attempt that is older than five minutes.</td></tr>
 <tr><td><code>webhook-signature</code></td><td><code>v1,</code> and the base64 HMAC-SHA256 of <code>{webhook-id}.{webhook-timestamp}.{body}</code>. During the rotation of a secret there are two signatures with a space between them, the newest first.</td></tr></table>
 <p>The key is the 32 bytes that the 43 characters after <code>sigcb_v1_</code> encode in base64url. Libraries for Standard Webhooks take it as base64. Check the signature on the raw bytes of the body, before any parser reads them.</p>
-<p>The events of one incident arrive in the order of <code>data.sequence</code>: <code>incident.opened</code>, <code>incident.reopened</code>, <code>incident.acknowledged</code>, <code>incident.recovered</code>, <code>incident.resolved</code>. <code>callback.test</code> is sent on demand. The schema of the body is <a href="/docs#schema-AlertEvent">AlertEvent</a>.</p>
+<p>The events of one incident arrive in the order of <code>data.sequence</code>: <code>incident.opened</code>, <code>incident.escalated</code>, <code>incident.reopened</code>, <code>incident.acknowledged</code>, <code>incident.recovered</code>, <code>incident.resolved</code>. <code>callback.test</code> is sent on demand. The schema of the body is <a href="/docs#schema-AlertEvent">AlertEvent</a>.</p>
 ${heading(2, 'The body')}
 ${block(JSON.stringify(alert, null, 2))}
 ${heading(2, 'Check a signature')}

@@ -45,7 +45,7 @@ ${table(
     ],
     [
       'mode',
-      'Of a measurement: always `heartbeat`. Of its `ruleAction`: `active` rules open incidents, `inactive` ones only record violations. Rules are not evaluated in this version.',
+      'Of a measurement: always `heartbeat`. Of its `ruleAction`: `active` rules open incidents, `inactive` ones only record violations.',
     ],
   ],
 )}`;

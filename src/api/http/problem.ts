@@ -3,7 +3,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { validationFailed } from '../../contract/operations/request.ts';
 import type { Problem } from '../../contract/resources/problem.ts';
-import { PROBLEMS, type ProblemCode, ProblemError } from '../../domain/problem.ts';
+import { PROBLEMS, type ProblemCode, ProblemError, remediationOf } from '../../domain/problem.ts';
 import { isDatabaseUnavailable } from '../../store/postgres/database-error.ts';
 import { OccasionalWarning } from '../../telemetry/occasional-warning.ts';
 import { correlationIdOf, nameRequest } from './headers.ts';
@@ -34,7 +34,7 @@ export function problemBody(error: ProblemError, correlationId: string): Problem
     retryable,
     retryAfterSeconds: retryAfterOf(error),
     fieldErrors: options.fieldErrors?.slice(0, 32),
-    remediation: options.remediation?.slice(0, 8),
+    remediation: remediationOf(code),
     limit: options.limit,
     ...options.holder,
     jurisdiction: options.jurisdiction,

@@ -4,7 +4,7 @@ import { optionalTime, toTime } from '../../domain/timestamp.ts';
 import type { ExplainedMonitor } from '../../service/monitors/explain.ts';
 
 export function presentExplanation(explained: ExplainedMonitor): OperationOutput<'explainMonitor'> {
-  const { monitorId, atMs, health, because, lastBeat, deadline, silence } = explained;
+  const { monitorId, atMs, health, because, lastBeat, deadline, rules, silence } = explained;
   return {
     monitorId,
     at: toTime(atMs),
@@ -24,7 +24,7 @@ export function presentExplanation(explained: ExplainedMonitor): OperationOutput
         note,
       })),
     },
-    rules: [],
+    rules: rules.map(({ isActive: _, ...rule }) => rule),
     silence: silence.map(({ reason, untilMs, note }) => ({ reason, until: optionalTime(untilMs), note })),
   };
 }

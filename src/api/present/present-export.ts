@@ -22,19 +22,19 @@ const QUIET_MS = 10_000;
 type Context = Pick<ServiceContext, 'publicUrl' | 'secrets'>;
 type Parts = AsyncIterable<ExportPart>;
 
-/** JSON Lines. `most`: records between two checkpoints. */
+/** JSON Lines. `most`: records between two checkpoints. `quietMs`: after so long without one the next part has one. */
 export async function* toLines(
   parts: Parts,
   order: ExportOrder,
   context: Context,
-  most = MOST_BETWEEN_CHECKPOINTS,
+  { most = MOST_BETWEEN_CHECKPOINTS, quietMs = QUIET_MS }: { most?: number; quietMs?: number } = {},
 ): AsyncGenerator<string | Buffer, void, undefined> {
   let sinceCheckpoint = 0;
   let checkpointAt = performance.now();
   let place: ExportPlace | undefined;
   for await (const { content, place: after } of parts) {
     const { text, lines } = linesOf(content, order, context);
-    const isDue = sinceCheckpoint + lines > most || performance.now() - checkpointAt > QUIET_MS;
+    const isDue = sinceCheckpoint + lines > most || performance.now() - checkpointAt >= quietMs;
     if (place && isDue) {
       yield checkpoint(order, place);
       sinceCheckpoint = 0;
@@ -50,17 +50,27 @@ export async function* toLines(
 /** Of a row, before which the cursor goes. */
 const LINE_END = '\r\n'.length;
 
-/** CSV. The last row of a part has the cursor. A table that goes on has no header: it is appended. */
+/** Before the cursor of a row that has nothing else. */
+const NO_CELLS = ','.repeat(EXPORT_COLUMNS.length - 1);
+
+/**
+ * CSV. The last row of a part has the cursor, and after `quietMs` without a row a part without any has a row of the cursor
+ * alone. A table that goes on has no header: it is appended.
+ */
 export async function* toTable(
   parts: Parts,
   order: ExportOrder,
-  { isContinued }: { isContinued: boolean },
+  { isContinued, quietMs = QUIET_MS }: { isContinued: boolean; quietMs?: number },
 ): AsyncGenerator<string | Buffer, void, undefined> {
   if (!isContinued) yield `${EXPORT_COLUMNS.join(',')}\r\n`;
+  let rowAt = performance.now();
   for await (const { content, place } of parts) {
-    if (content.kind !== 'history' || content.lines === 0) continue;
-    yield content.text.subarray(0, -LINE_END);
+    if (content.kind !== 'history') continue;
+    const hasLines = content.lines > 0;
+    if (!hasLines && performance.now() - rowAt < quietMs) continue;
+    yield hasLines ? content.text.subarray(0, -LINE_END) : NO_CELLS;
     yield `${encodeExportCursor(order, place)}\r\n`;
+    rowAt = performance.now();
   }
 }
 

@@ -11,11 +11,11 @@ import type { MonitorConfiguration } from '../../domain/monitor.ts';
 import { toOriginRecord } from '../../domain/origin.ts';
 import { optionalTime, toTime } from '../../domain/timestamp.ts';
 import { openUrl } from '../../service/callbacks/endpoint-seal.ts';
+import type { ExplainedItem } from '../../service/monitors/feed-reasons.ts';
 import type { SeriesBucket } from '../../service/monitors/series.ts';
 import type { ObservationRecord } from '../../store/beats/observations-read.ts';
 import type { ChangeRecord } from '../../store/monitors/monitor-changes.ts';
 import type { MaintenanceWindow, MonitorRecord } from '../../store/monitors/monitor-record.ts';
-import type { FeedItem } from '../../store/monitors/status-feed.ts';
 import { presentDeclaration, type Viewer, visibleUrl } from './present-callback.ts';
 
 /** Only a caller who may manage sees the publish address. */
@@ -91,8 +91,8 @@ function presentStatus(monitor: MonitorRecord): MonitorStatus {
     nextDeadlineAt: optionalTime(live.deadlineMs),
     cadence: presentCadence(monitor),
     maintenance: shownWindow && presentWindow(shownWindow),
-    openIncidents: openIncidents.map(({ openedMs, ...incident }) => ({
-      ...incident,
+    openIncidents: openIncidents.map(({ incidentId, kind, state, severity, openedMs }) => ({
+      ...{ incidentId, kind, state, severity },
       openedAt: toTime(openedMs),
     })),
   };
@@ -140,10 +140,10 @@ export function presentChange(record: ChangeRecord): MonitorChange {
   };
 }
 
-export function presentFeedItem({ monitor, changeSequence }: FeedItem): StatusFeedItem {
+export function presentFeedItem({ monitor, changeSequence, because }: ExplainedItem): StatusFeedItem {
   const { monitorId, projectId, projectName, lifecycle, configurationVersion } = monitor;
   const origin = monitor.origin && toOriginRecord(monitor.origin);
   const status = presentStatus(monitor);
   const item = { monitorId, projectId, projectName, changeSequence, lifecycle, configurationVersion };
-  return { ...item, origin, status };
+  return { ...item, origin, status, because };
 }

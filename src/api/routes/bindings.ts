@@ -1,5 +1,6 @@
 // Callback bindings of monitors.
 import { type BindingView, readBinding, setBinding } from '../../service/callbacks/bindings.ts';
+import { ahead } from '../../service/calls/ahead.ts';
 import { withSlots } from '../../service/calls/reserve-slots.ts';
 import { checkBinding } from '../../service/monitors/monitors.ts';
 import type { Handlers } from '../operation.ts';
@@ -16,7 +17,7 @@ export const bindingHandlers: Handlers<'getMonitorBinding' | 'setMonitorBinding'
   setMonitorBinding: async (call) => {
     const { context, caller } = call;
     const { binding, rotateSigningSecret = false } = call.input.body;
-    await checkBinding(context, binding, 'binding.url');
+    const requireChecked = await ahead(() => checkBinding(context, binding, 'binding.url'));
     const change = { name: versionedNameOf(call), binding, rotateSigningSecret };
     const slots = async () => {
       const { monitor } = await readBinding(call.db, monitorNameOf(call));
@@ -26,6 +27,7 @@ export const bindingHandlers: Handlers<'getMonitorBinding' | 'setMonitorBinding'
     return await withSlots(call, slots, (use) =>
       call.write(
         (tx, _nowMs, atTheEnd) => {
+          requireChecked();
           atTheEnd(use);
           return setBinding(tx, context, caller, { ...change, atTheEnd });
         },

@@ -19,6 +19,7 @@ import { setDefaultCallback } from '../../service/callbacks/default-endpoint.ts'
 import { checkDestinations } from '../../service/callbacks/destination-checks.ts';
 import { setEndpointOrigin } from '../../service/callbacks/endpoint-origin.ts';
 import { connectRelay, requireRelay } from '../../service/callbacks/relay.ts';
+import { ahead } from '../../service/calls/ahead.ts';
 import type { Caller } from '../../service/calls/context.ts';
 import { askPresent } from '../../service/calls/homes.ts';
 import { finishTest, sendTest } from '../../service/deliveries/test-delivery.ts';
@@ -52,9 +53,12 @@ export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
 
   createCallback: async ({ input: { body }, principal, caller, context, write }) => {
     requireMayDeclare(principal, body);
-    await checkNewCallback(context, body);
+    const requireChecked = await ahead(() => checkNewCallback(context, body));
     return await write(
-      (tx, nowMs, atTheEnd) => createCallback(tx, context, { caller, input: body, atTheEnd }, nowMs),
+      (tx, nowMs, atTheEnd) => {
+        requireChecked();
+        return createCallback(tx, context, { caller, input: body, atTheEnd }, nowMs);
+      },
       (issued) => answerIssued('create', issued, { context, caller }),
     );
   },
@@ -76,9 +80,12 @@ export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
 
   updateCallback: async ({ input, caller, context, db, write }) => {
     const change = { caller, endpointId: input.params.endpointId, generation: input.ifMatch };
-    await checkCallbackPatch(db, context, change, input.body);
+    const requireChecked = await ahead(() => checkCallbackPatch(db, context, change, input.body));
     return await write(
-      (tx, nowMs) => updateCallback(tx, context, { ...change, patch: input.body }, nowMs),
+      (tx, nowMs) => {
+        requireChecked();
+        return updateCallback(tx, context, { ...change, patch: input.body }, nowMs);
+      },
       (endpoint) => ({
         ...answer(endpoint, { context, caller }),
         audit: endpoint.generation === input.ifMatch ? undefined : audited('update', endpoint),
@@ -105,9 +112,10 @@ export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
 
   testCallback: async ({ input, caller, context, db, write }) => {
     const { endpointId } = input.params;
-    const sent = await sendTest(db, context, { caller, endpointId, idempotencyKey: input.idempotencyKey });
+    const call = { caller, endpointId, idempotencyKey: input.idempotencyKey };
+    const requireSent = await ahead(() => sendTest(db, context, call));
     return await write(
-      (tx, nowMs) => finishTest(tx, sent, nowMs),
+      (tx, nowMs) => finishTest(tx, requireSent(), nowMs),
       ({ record, isDisabled }) => ({
         body: record,
         audit: isDisabled
@@ -138,9 +146,11 @@ export const callbackHandlers: Handlers<keyof typeof callbackOperations> = {
 
   connectRelay: async ({ input: { body }, caller, context, write }) => {
     const { notifierId } = body;
-    const { url } = requireRelay(context, notifierId, 'notifierId');
     return await write(
-      (tx, nowMs) => connectRelay(tx, context, { caller, notifierId, url }, nowMs),
+      (tx, nowMs) => {
+        const { url } = requireRelay(context, notifierId, 'notifierId');
+        return connectRelay(tx, context, { caller, notifierId, url }, nowMs);
+      },
       ({ topicUrl, groupTopicUrl, ...connection }) => {
         const replayBody = { ...connection, replayed: false };
         return {

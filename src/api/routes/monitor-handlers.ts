@@ -5,6 +5,7 @@ import { createFirstBeatWatch } from '../../service/monitors/first-beat.ts';
 import { createFeedWatch } from '../../service/monitors/status-feed.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
 import { bindingHandlers } from './bindings.ts';
+import { draftHandlers } from './drafts.ts';
 import { explainHandlers } from './explain.ts';
 import { firstBeatHandlers } from './first-beat.ts';
 import { monitorHistoryHandlers } from './monitor-history.ts';
@@ -20,6 +21,7 @@ export function allMonitorHandlers({ databases }: Pick<ServiceContext, 'database
     ...monitorLifecycleHandlers,
     ...bindingHandlers,
     ...monitorOriginHandlers,
+    ...draftHandlers,
     ...monitorHistoryHandlers,
     ...firstBeatHandlers(forEach(databases, createFirstBeatWatch)),
     ...testBeatHandlers,
@@ -30,10 +32,10 @@ export function allMonitorHandlers({ databases }: Pick<ServiceContext, 'database
 
 /** One for each database, by its pool. */
 function forEach<Watch>(
-  { all, default: main }: Pick<ServiceContext['databases'], 'all' | 'default'>,
+  { homes, default: main }: Pick<ServiceContext['databases'], 'homes' | 'default'>,
   create: (pool: Pool) => Watch,
 ): (pool: Pool) => Watch {
   const first = create(main);
-  const watches = new Map(all.map((pool) => [pool, pool === main ? first : create(pool)]));
+  const watches = new Map(homes.map(({ pool }) => [pool, pool === main ? first : create(pool)]));
   return (pool) => watches.get(pool) ?? first;
 }

@@ -7,9 +7,10 @@ import { applyMonitorPatch } from '../../contract/resources/monitor-patch.ts';
 import { originFilterOf } from '../../contract/resources/origin.ts';
 import type { Jurisdiction } from '../../domain/monitor.ts';
 import { ProblemError } from '../../domain/problem.ts';
+import { ahead } from '../../service/calls/ahead.ts';
 import { withMonitors } from '../../service/calls/homes.ts';
 import { bringProject } from '../../service/calls/placed-call.ts';
-import { withSlots } from '../../service/calls/reserve-slots.ts';
+import { type UseSlots, withSlots } from '../../service/calls/reserve-slots.ts';
 import { changeConfiguration, type Merge } from '../../service/monitors/monitor-configuration.ts';
 import { type MonitorPageStart, readMonitors, shorten } from '../../service/monitors/monitor-pages.ts';
 import {
@@ -19,7 +20,7 @@ import {
   type MonitorInput,
   readMonitor,
 } from '../../service/monitors/monitors.ts';
-import { claimOriginElsewhere } from '../../service/monitors/origin-elsewhere.ts';
+import { withOriginElsewhere } from '../../service/monitors/origin-elsewhere.ts';
 import type { MonitorFilter, MonitorPosition } from '../../store/monitors/monitor-list.ts';
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import { type AuditedChange, boundMonitor } from '../../telemetry/audit.ts';
@@ -69,17 +70,18 @@ export const monitorHandlers: Handlers<MonitorOperation> = {
     const { context, caller } = call;
     const input = inputOf(call.input.body);
     requireMayDeclare(call.principal, input);
-    await checkBinding(context, input.binding, 'callback.url');
-    if (input.origin) await claimOriginElsewhere(call, input.origin);
+    const requireChecked = await ahead(() => checkBinding(context, input.binding, 'callback.url'));
     await bringProject(call);
     const slots = {
       monitors: 1,
       endpoints: input.binding.kind === 'inline' ? 1 : 0,
       paths: { endpoints: 'callback' },
     };
-    return await withSlots(call, slots, (use) =>
+    const create = (requireFree: () => void, use: UseSlots) =>
       call.write(
         (tx, nowMs, atTheEnd) => {
+          requireChecked();
+          requireFree();
           atTheEnd(use);
           return createMonitor(tx, context, caller, { input, nowMs, atTheEnd });
         },
@@ -94,7 +96,9 @@ export const monitorHandlers: Handlers<MonitorOperation> = {
             audit: endpointId === undefined ? undefined : auditedBinding('set', monitor, endpointId),
           };
         },
-      ),
+      );
+    return await withOriginElsewhere(call, input.origin, (requireFree) =>
+      withSlots(call, slots, (use) => create(requireFree, use)),
     );
   },
 

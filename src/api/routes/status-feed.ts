@@ -39,7 +39,7 @@ interface AnyFeed extends Pick<JoinedFeed, 'items' | 'hasMore' | 'away'> {
 async function readAny(call: FeedCall, watchOf: (pool: Pool) => FeedWatch): Promise<AnyFeed> {
   const { cursor: text, limit, waitSeconds } = call.input.query;
   const cursors = text === undefined ? undefined : decodeJoinedCursor(text);
-  const request = { scope: scopeOf(call), limit, waitSeconds, signal: call.signal };
+  const request = { context: call.context, scope: scopeOf(call), limit, waitSeconds, signal: call.signal };
   if (call.homes.length === 1) {
     const cursor = cursors?.get(DEFAULT_NAME);
     const { items, next } = await readFeed(call.db, watchOf(call.home.pool), { ...request, cursor });

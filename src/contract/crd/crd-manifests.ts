@@ -4,8 +4,9 @@ import { type JsonObject, toJsonSchema } from '../json-schema.ts';
 import { type ContractLimits, PUBLISHED_LIMITS } from '../resources/monitor.ts';
 import { callbackResourceSpec, callbackResourceStatus } from './callback-resource.ts';
 import { API_GROUP, API_VERSION, CUSTOM_RESOURCES, type CustomKind } from './custom-resources.ts';
-import { CALLBACK_TEXTS, explainFields, MONITOR_TEXTS } from './explain-fields.ts';
+import { CALLBACK_TEXTS, explainFields, MONITOR_TEXTS, RULE_TEXTS } from './explain-fields.ts';
 import { monitorResourceSpec, monitorResourceStatus } from './monitor-resource.ts';
+import { ruleResourceSpec, ruleResourceStatus } from './rule-resource.ts';
 import { toStructural } from './structural.ts';
 
 interface Column {
@@ -66,6 +67,15 @@ const CALLBACK_COLUMNS: Column[] = [
   AGE,
 ];
 
+const RULE_COLUMNS: Column[] = [
+  { name: 'Measurement', type: 'string', jsonPath: '.spec.measurementKey' },
+  { name: 'Rollout', type: 'string', jsonPath: '.spec.rollout' },
+  { name: 'Monitors', type: 'string', jsonPath: '.status.display.monitors' },
+  READY,
+  REASON,
+  AGE,
+];
+
 // With a definition go all its objects. A tool that deletes what it installed (Argo CD, helm) keeps them.
 const KEEP: JsonObject = {
   'argocd.argoproj.io/sync-options': 'Delete=false,Prune=false',
@@ -92,6 +102,15 @@ export function crdManifests(limits: ContractLimits = PUBLISHED_LIMITS): Record<
       columns: CALLBACK_COLUMNS,
       selectable: ['.status.alias', '.status.lifecycle', '.status.endpointId', '.status.projectId'],
       texts: CALLBACK_TEXTS,
+    },
+    Rule: {
+      description:
+        'A measurement rule for one Monitor or many: it is applied to them, or replayed over what they have measured.',
+      spec: ruleResourceSpec,
+      status: ruleResourceStatus,
+      columns: RULE_COLUMNS,
+      selectable: ['.spec.measurementKey', '.spec.rollout'],
+      texts: RULE_TEXTS,
     },
   };
   return Object.fromEntries(

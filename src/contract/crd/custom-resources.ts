@@ -4,7 +4,7 @@
 export const API_GROUP = 'beatkeeper.dev';
 export const API_VERSION = 'v1alpha1';
 
-/** Keeps an object until the operator has dealt with its monitor or endpoint at the API. */
+/** Keeps an object until the operator has dealt with its monitor or endpoint at the API. A Rule has none. */
 export const FINALIZER = `${API_GROUP}/sync`;
 
 /** On the CRDs: the version of the product that they are of. */
@@ -23,6 +23,7 @@ const OURS = { apiVersion: `${API_GROUP}/${API_VERSION}`, namespaced: true } as 
 export const CUSTOM_RESOURCES = {
   Monitor: { ...OURS, kind: 'Monitor', plural: 'monitors', shortName: 'mon' },
   Callback: { ...OURS, kind: 'Callback', plural: 'callbacks', shortName: 'cb' },
+  Rule: { ...OURS, kind: 'Rule', plural: 'rules', shortName: 'brule' },
 } as const;
 
 export type CustomKind = keyof typeof CUSTOM_RESOURCES;

@@ -17,7 +17,45 @@ const STATUS_TEXTS: Texts = {
   'status.conditions.*.message': 'Why, in a sentence.',
 };
 
-const POLICY = 'spec.measurements.*.rulePolicy';
+/** Of a measurement rule, below its own path. */
+const RULE_FIELD_TEXTS: Texts = {
+  metricType: 'What the number is. A counter only grows: its increase is compared. Default: gauge.',
+  minimum: 'Violated below it.',
+  maximum: 'Violated above it.',
+  maximumAbsoluteDelta: 'Violated where the value moved by more since the last success.',
+  maximumPercentageDelta: 'Violated where the value moved by more percent since the last success.',
+  zeroExpectation: '`zero`: violated unless it is 0. `nonzero`: violated by 0.',
+  ratio: 'Bounds for this measurement divided by another one of the same beat.',
+  'ratio.denominator': 'Key of the measurement to divide by.',
+  'ratio.minimum': 'Violated below it.',
+  'ratio.maximum': 'Violated above it.',
+  missingPolicy:
+    'Of a beat without the measurement: `skip` compares nothing, `zero` takes it as 0, `reject` refuses the beat. Default: skip.',
+  transform: '`log1p`: bounds and deltas compare the logarithm of 1 plus the value. Default: none.',
+  unit: 'Unit of the number, for people.',
+  ruleAction: 'Whether a violation opens an incident. Default: active.',
+  'ruleAction.mode': '`inactive`: violations are recorded, and open nothing.',
+  'ruleAction.version': 'Always 1.',
+  rulePolicy:
+    'When a violation becomes an incident: consecutiveObservations and severity, or the four other fields. Default: the first one, as warning.',
+  'rulePolicy.consecutiveObservations': 'Violations in a row that open an incident.',
+  'rulePolicy.severity': 'Severity of that incident.',
+  'rulePolicy.version': 'Always 1.',
+  'rulePolicy.transientConsequence': 'Severity from the first violation on; `none` opens nothing.',
+  'rulePolicy.sustainedConsequence': 'Severity once the criterion is met.',
+  'rulePolicy.sustainedCriterion': 'When a violation counts as sustained.',
+  'rulePolicy.sustainedCriterion.kind': 'What is counted.',
+  'rulePolicy.sustainedCriterion.observations': 'Of `observations`: violations in a row.',
+  'rulePolicy.sustainedCriterion.seconds': 'Of `elapsed_time`: time since the first violation of the row.',
+  disabledRules: 'Rules that do not hold, whatever their fields say.',
+  mode: 'Always heartbeat.',
+};
+
+function ruleTexts(path: string): Texts {
+  return Object.fromEntries(
+    Object.entries(RULE_FIELD_TEXTS).map(([field, text]) => [`${path}.${field}`, text]),
+  );
+}
 
 export const MONITOR_TEXTS: Texts = {
   ...STATUS_TEXTS,
@@ -32,40 +70,7 @@ export const MONITOR_TEXTS: Texts = {
   'spec.callback.kind':
     '`organization_default`: the default endpoint of the organization. `named`: callbackRef or alias. `inline`: url. `disabled`: nowhere.',
   'spec.callback.callbackRef.name': 'Name of the Callback.',
-  'spec.measurements.*.metricType':
-    'What the number is. A counter only grows: its increase is compared. Default: gauge.',
-  'spec.measurements.*.minimum': 'Violated below it.',
-  'spec.measurements.*.maximum': 'Violated above it.',
-  'spec.measurements.*.maximumAbsoluteDelta':
-    'Violated where the value moved by more since the last success.',
-  'spec.measurements.*.maximumPercentageDelta':
-    'Violated where the value moved by more percent since the last success.',
-  'spec.measurements.*.zeroExpectation': '`zero`: violated unless it is 0. `nonzero`: violated by 0.',
-  'spec.measurements.*.ratio': 'Bounds for this measurement divided by another one of the same beat.',
-  'spec.measurements.*.ratio.denominator': 'Key of the measurement to divide by.',
-  'spec.measurements.*.ratio.minimum': 'Violated below it.',
-  'spec.measurements.*.ratio.maximum': 'Violated above it.',
-  'spec.measurements.*.missingPolicy':
-    'Of a beat without the measurement: `skip` compares nothing, `zero` takes it as 0, `reject` refuses the beat. Default: skip.',
-  'spec.measurements.*.transform':
-    '`log1p`: bounds and deltas compare the logarithm of 1 plus the value. Default: none.',
-  'spec.measurements.*.unit': 'Unit of the number, for people.',
-  'spec.measurements.*.ruleAction': 'Whether a violation opens an incident. Default: active.',
-  'spec.measurements.*.ruleAction.mode': '`inactive`: violations are recorded, and open nothing.',
-  'spec.measurements.*.ruleAction.version': 'Always 1.',
-  [POLICY]:
-    'When a violation becomes an incident: consecutiveObservations and severity, or the four other fields. Default: the first one, as warning.',
-  [`${POLICY}.consecutiveObservations`]: 'Violations in a row that open an incident.',
-  [`${POLICY}.severity`]: 'Severity of that incident.',
-  [`${POLICY}.version`]: 'Always 1.',
-  [`${POLICY}.transientConsequence`]: 'Severity from the first violation on; `none` opens nothing.',
-  [`${POLICY}.sustainedConsequence`]: 'Severity once the criterion is met.',
-  [`${POLICY}.sustainedCriterion`]: 'When a violation counts as sustained.',
-  [`${POLICY}.sustainedCriterion.kind`]: 'What is counted.',
-  [`${POLICY}.sustainedCriterion.observations`]: 'Of `observations`: violations in a row.',
-  [`${POLICY}.sustainedCriterion.seconds`]: 'Of `elapsed_time`: time since the first violation of the row.',
-  'spec.measurements.*.disabledRules': 'Rules that do not hold, whatever their fields say.',
-  'spec.measurements.*.mode': 'Always heartbeat.',
+  ...ruleTexts('spec.measurements.*'),
   'spec.workloadRef.apiVersion': 'Version of the workload: batch/v1 of a CronJob, apps/v1 of the others.',
   'spec.workloadRef.kind': 'Kind of the workload.',
   'spec.workloadRef.name': 'Name of the workload, in this namespace.',
@@ -88,9 +93,7 @@ export const MONITOR_TEXTS: Texts = {
   'status.openIncidents.*.openedAt': 'When it was opened.',
   'status.publishSecretRef': 'The Secret that has the publish address.',
   'status.publishSecretRef.name': 'Name of the Secret.',
-  'status.appliedRules': 'Not in use yet.',
-  'status.appliedRules.*.name': 'Not in use yet.',
-  'status.appliedRules.*.measurementKey': 'Not in use yet.',
+  'status.appliedRules': 'Which Rules gave the monitor its measurement rules.',
 };
 
 export const CALLBACK_TEXTS: Texts = {
@@ -121,6 +124,21 @@ export const CALLBACK_TEXTS: Texts = {
   'status.lastDelivery.state': '`failing`: another attempt is due. `exhausted`: there is none left.',
   'status.lastDelivery.at': 'When it was tried last.',
   'status.lastDelivery.statusCode': 'What the receiver answered, if it did.',
+};
+
+export const RULE_TEXTS: Texts = {
+  ...STATUS_TEXTS,
+  spec: 'A measurement rule for one Monitor, or for all that a selector finds. A Monitor that has the measurement in its own spec keeps that; of several Rules for one Monitor and measurement the oldest counts.',
+  'spec.monitorRef.name': 'Name of the Monitor.',
+  'spec.selector.matchLabels': 'Labels that a Monitor must have, with these values.',
+  'spec.selector.matchExpressions': 'Conditions on its labels. All must hold.',
+  'spec.selector.matchExpressions.*.key': 'Key of the label.',
+  'spec.selector.matchExpressions.*.operator':
+    '`In`, `NotIn`: its value is one of `values`, or not. `Exists`, `DoesNotExist`: it has the label, or not.',
+  'spec.selector.matchExpressions.*.values': 'Of `In` and `NotIn`.',
+  ...ruleTexts('spec.definition'),
+  'status.monitors': 'How far it is, in numbers of Monitors.',
+  'status.display': 'Texts for the columns of kubectl.',
 };
 
 /** A copy of the schema at `path` in which every field has a description. Throws for a field without one. */

@@ -13,7 +13,6 @@ import {
   YEAR_SECONDS,
 } from '../fields/field.ts';
 import { openIncident } from '../resources/incident.ts';
-import { NOT_EVALUATED } from '../resources/measurement-rule.ts';
 import {
   type ContractLimits,
   health,
@@ -143,7 +142,7 @@ export function monitorResourceSpec(limits: ContractLimits) {
       callback: callback.optional().describe('Where alerts go. Default: `{kind: organization_default}`.'),
       measurements: resourceMeasurements
         .optional()
-        .describe(`Rules on measurements, by measurement key. ${NOT_EVALUATED}`),
+        .describe('Rules on measurements, by measurement key: they judge each accepted success.'),
       workloadRef: workloadRef.optional(),
       publishSecretName: objectName
         .optional()
@@ -173,6 +172,19 @@ export const MAX_OPEN_INCIDENTS = 25;
 
 export const MONITOR_PENDING = pendingConditions(['Synced', 'Ready', 'Healthy']);
 
+/** A Rule shows the message of one Monitor among its own words. */
+export const MAX_REFUSAL_MESSAGE = 256;
+
+const appliedRule = {
+  name: z.string().describe('Name of the Rule.'),
+  uid: z
+    .string()
+    .optional()
+    .describe('UID of the Rule: another one of the same name has applied nothing yet.'),
+  measurementKey: z.string().describe('The measurement that it is about.'),
+  definitionHash: z.string().optional().describe('Of its definition.'),
+};
+
 /** `status` of a Monitor. It holds no secret. */
 export const monitorResourceStatus = z.object({
   ...commonStatus(MONITOR_PENDING),
@@ -197,9 +209,20 @@ export const monitorResourceStatus = z.object({
     .optional(),
   publishSecretRef: z.object({ name: objectName }).optional(),
   appliedRules: z
-    .array(z.object({ name: z.string(), measurementKey: z.string() }))
+    .array(z.object(appliedRule))
     .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['measurementKey'] })
     .optional(),
+  refusedRules: z
+    .array(
+      z.object({
+        ...appliedRule,
+        reason: z.string().describe('A code of the API, or a word of the operator.'),
+        message: z.string().max(MAX_REFUSAL_MESSAGE).describe('Why, in a sentence.'),
+      }),
+    )
+    .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['measurementKey'] })
+    .optional()
+    .describe('Rules that the API refuses for this monitor. What they had applied before stays.'),
   display: z
     .object({
       deadline: z

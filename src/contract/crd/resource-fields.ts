@@ -71,8 +71,20 @@ export function pendingConditions(types: readonly string[]) {
 }
 
 /** Fields of every status; `pending` is the default of its conditions. */
-export const commonStatus = (pending: ReturnType<typeof pendingConditions>) => ({
+export const observedStatus = (pending: ReturnType<typeof pendingConditions>) => ({
   observedGeneration: integer(0, MAX_SAFE).optional().describe('The generation that was last reconciled.'),
+  conditions: z
+    .array(condition)
+    .meta({
+      ...{ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['type'] },
+      default: pending,
+    })
+    .optional(),
+});
+
+/** Fields of the status of an object that stands for something at the API. */
+export const commonStatus = (pending: ReturnType<typeof pendingConditions>) => ({
+  ...observedStatus(pending),
   projectId: z.string().regex(UUID_PATTERN).optional(),
   ownedFields: z
     .array(z.string())
@@ -83,11 +95,4 @@ export const commonStatus = (pending: ReturnType<typeof pendingConditions>) => (
     .string()
     .optional()
     .describe('Of what was last applied: a restart with no change writes nothing.'),
-  conditions: z
-    .array(condition)
-    .meta({
-      ...{ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['type'] },
-      default: pending,
-    })
-    .optional(),
 });

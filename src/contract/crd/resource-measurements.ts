@@ -1,12 +1,12 @@
 // A measurement rule in a custom resource (docs/contract/rules.md): the fields of the contract without nulls, with unions
 // flattened and the rules between fields in CEL. Numbers stay numbers and pass to the API unchanged.
 import { z } from 'zod';
+import { RULE_KINDS } from '../../domain/rules/rule-kinds.ts';
 import { integer } from '../fields/field.ts';
 import {
   consecutivePolicy,
   MAX_MEASUREMENTS,
   measurementRuleShape,
-  RULE_KINDS,
   ruleAction,
   sustainedPolicy,
 } from '../resources/measurement-rule.ts';
@@ -21,7 +21,7 @@ const BOUNDS_RULE = {
   message: 'Set minimum to at most maximum.',
 };
 
-const denominator = withSentence(
+export const resourceMeasurementKey = withSentence(
   z
     .string()
     .min(1)
@@ -30,10 +30,14 @@ const denominator = withSentence(
   'Must start with a lower-case letter, then lower-case letters, digits or "_".',
 );
 
-const ratio = withRules(z.strictObject({ denominator, minimum: bound, maximum: bound }), BOUNDS_RULE, {
-  rule: 'has(self.minimum) || has(self.maximum)',
-  message: 'Set minimum, maximum or both.',
-});
+const ratio = withRules(
+  z.strictObject({ denominator: resourceMeasurementKey, minimum: bound, maximum: bound }),
+  BOUNDS_RULE,
+  {
+    rule: 'has(self.minimum) || has(self.maximum)',
+    message: 'Set minimum, maximum or both.',
+  },
+);
 
 const sustainedCriterion = withRules(
   z.strictObject({
@@ -73,7 +77,8 @@ const stands = (kind: string) =>
   `(has(self.${kind}) && !(has(self.disabledRules) && '${kind}' in self.disabledRules))`;
 const others = RULE_KINDS.filter((kind) => kind !== 'zeroExpectation');
 
-const resourceRule = withRules(
+/** A measurement rule in YAML. Who holds it checks that no ratio divides by its own measurement. */
+export const resourceRule = withRules(
   z.strictObject({
     metricType: shape.metricType,
     minimum: bound,

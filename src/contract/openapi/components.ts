@@ -17,11 +17,27 @@ import { callbackEndpoint, callbackIssueResult, signingSecret } from '../resourc
 import { callbackChange, monitorChange } from '../resources/change.ts';
 import { credential, credentialIssueResult } from '../resources/credential.ts';
 import { alertEvent, delivery, deliveryWithAttempts } from '../resources/delivery.ts';
+import {
+  draft,
+  draftHistory,
+  draftProposalInput,
+  draftReplay,
+  replayedIncident,
+  replayedRule,
+  replayedWindow,
+} from '../resources/draft.ts';
 import { explanation } from '../resources/explanation.ts';
 import { exportRecord } from '../resources/export.ts';
 import { incident, incidentChange, openIncident, timelineEntry } from '../resources/incident.ts';
 import { maintenanceInput } from '../resources/lifecycle.ts';
-import { measurementRulePatch, measurementRuleRecord, rulePolicy } from '../resources/measurement-rule.ts';
+import {
+  consecutivePolicy,
+  measurementRuleFields,
+  measurementRulePatch,
+  measurementRuleRecord,
+  rulePolicy,
+  sustainedPolicy,
+} from '../resources/measurement-rule.ts';
 import { createdMonitor, monitor, monitorStatus, monitorWithObservation } from '../resources/monitor.ts';
 import {
   endpointOrigin,
@@ -32,6 +48,7 @@ import {
 import { fieldError, problem, problemLimit } from '../resources/problem.ts';
 import { project } from '../resources/project.ts';
 import { relayConnection } from '../resources/relay.ts';
+import { ruleSuggestion } from '../resources/rule-suggestion.ts';
 import { series, seriesBucket } from '../resources/series.ts';
 import { statusFeed, statusFeedItem } from '../resources/status-feed.ts';
 import { type ProblemResponses, problemExamples } from './problem-responses.ts';
@@ -60,6 +77,10 @@ const NAMED = {
   CredentialIssueResult: credentialIssueResult,
   Delivery: delivery,
   DeliveryWithAttempts: deliveryWithAttempts,
+  Draft: draft,
+  DraftHistory: draftHistory,
+  DraftProposalInput: draftProposalInput,
+  DraftReplay: draftReplay,
   EndpointOrigin: endpointOrigin,
   EndpointOriginInput: endpointOriginInput,
   Explanation: explanation,
@@ -70,6 +91,7 @@ const NAMED = {
   Maintenance: maintenanceWindow,
   MaintenanceInput: maintenanceInput,
   MeasurementRule: measurementRuleRecord,
+  MeasurementRuleInput: measurementRuleFields,
   MeasurementRulePatch: measurementRulePatch,
   Monitor: monitor,
   MonitorChange: monitorChange,
@@ -85,7 +107,13 @@ const NAMED = {
   ProblemLimit: problemLimit,
   Project: project,
   RelayConnection: relayConnection,
+  ReplayedIncident: replayedIncident,
+  ReplayedRule: replayedRule,
+  ReplayedWindow: replayedWindow,
   RulePolicy: rulePolicy,
+  RuleSuggestion: ruleSuggestion,
+  ConsecutivePolicy: consecutivePolicy,
+  SustainedPolicy: sustainedPolicy,
   Series: series,
   SeriesBucket: seriesBucket,
   SigningSecret: signingSecret,

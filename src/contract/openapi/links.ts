@@ -15,9 +15,11 @@ const delivery: Pointers = { deliveryId: '/items/0/deliveryId' };
  */
 export const LINK_SOURCES: Partial<Record<OperationId, Pointers>> = {
   createMonitor: { monitorId: '/monitorId' },
+  createDraft: { monitorId: '/monitorKey', draftId: '/id' },
   createCallback: { endpointId: '/endpoint/id' },
   createProject: { projectId: '/projectId' },
   createCredential: { credentialId: '/credential/credentialId' },
+  listDrafts: { monitorId: '/items/0/monitorKey', draftId: '/items/0/id' },
   listMonitors: { monitorId: '/items/0/monitorId' },
   listCallbacks: { endpointId: '/items/0/id' },
   listProjects: { projectId: '/items/0/projectId' },

@@ -1,6 +1,6 @@
 // The refusals of the OpenAPI document: a response for each status and set of causes, which operations refer to, with an
 // example of each cause. An operation shows those alone that it can answer.
-import { PROBLEMS } from '../../domain/problem.ts';
+import { PROBLEMS, remediationOf } from '../../domain/problem.ts';
 import { HEADER } from '../fields/headers.ts';
 import { componentReference, type JsonObject } from '../json-schema.ts';
 import type { OperationSpec } from '../operations/operation.ts';
@@ -126,6 +126,7 @@ export function problemOf({
   retryAfterSeconds,
 }: Refusal): JsonObject {
   const { title, status, retryable } = PROBLEMS[code];
+  const remediation = remediationOf(code);
   return {
     type: `/docs/problems/${code}`,
     title,
@@ -136,6 +137,7 @@ export function problemOf({
     retryable: retryable || retryAfterSeconds !== undefined,
     ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
     ...(fieldErrors ? { fieldErrors } : {}),
+    ...(remediation ? { remediation } : {}),
     ...(limit ? { limit } : {}),
     ...holder,
   };

@@ -1,6 +1,7 @@
 // The table of every operation of the contract. The routes of the API, the client and the OpenAPI document follow from it.
 import { type ContractLimits, PUBLISHED_LIMITS } from '../resources/monitor.ts';
 import { callbackOperations } from './callback-operations.ts';
+import { draftOperations } from './draft-operations.ts';
 import { incidentOperations } from './incident-operations.ts';
 import { monitorOperations } from './monitor-operations.ts';
 import type { InputOf, RequestOf, ResultOf } from './operation.ts';
@@ -10,6 +11,7 @@ import { organizationOperations } from './organization-operations.ts';
 export function contractOperations(limits: ContractLimits = PUBLISHED_LIMITS) {
   return {
     ...monitorOperations(limits),
+    ...draftOperations,
     ...callbackOperations,
     ...incidentOperations,
     ...organizationOperations,

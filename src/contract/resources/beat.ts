@@ -8,15 +8,16 @@ import { fieldError } from './problem.ts';
 
 const beatKind = z.enum(BEAT_KINDS);
 
-const NO_VIOLATIONS = 'Always empty in this version: rules are not evaluated yet.';
+const VIOLATIONS =
+  'The rules that this success breaks, those of inactive rules too. Other kinds of beats are not judged.';
 
 const violation = z.object({
   measurement: z.string(),
   rule: z.string(),
   bound: z
     .union([z.number(), z.enum(['zero', 'nonzero'])])
-    .describe('The limit crossed, in the unit of the measurement.'),
-  value: z.number().describe('What was compared, in the unit of the measurement.'),
+    .describe('The limit that was crossed, or what was expected.'),
+  value: z.number().describe('What was compared: the value, the difference, the percentage or the ratio.'),
 });
 
 export const observation = z.object({
@@ -32,7 +33,7 @@ export const observation = z.object({
   late: z
     .boolean()
     .describe('It came after the deadline. (The health `late` is before it: overdue, inside the grace.)'),
-  violations: z.array(violation).describe(NO_VIOLATIONS),
+  violations: z.array(violation).describe(VIOLATIONS),
 });
 export type Observation = z.output<typeof observation>;
 
@@ -41,7 +42,9 @@ export const beatBody = z
     measurements: z
       .record(measurementKey, z.number())
       .optional()
-      .describe('Numbers by key, kept with the observation. Rules on them are not evaluated yet.'),
+      .describe(
+        'Numbers by key, kept with the observation. Those of a success are judged by the rules of the monitor.',
+      ),
     message: z.string().max(1024).optional().describe('A longer one is refused and not cut.'),
     observedAt: timestamp.optional().describe("The sender's clock: kept, and never moves a deadline."),
     status: beatKind.optional(),
@@ -56,12 +59,12 @@ export const beatAnswer = z.object({
   sequence: integer(1, MAX_SAFE).describe('Counts from 1 without gaps for each monitor.'),
   receivedAt: timestamp,
   nextDeadlineAt: timestamp.optional(),
-  violations: z.array(violation).describe(NO_VIOLATIONS),
+  violations: z.array(violation).describe(VIOLATIONS),
 });
 
 export const beatTest = z.object({
   accepted: z.boolean().describe('False: the publish address would refuse this beat.'),
-  violations: z.array(violation).describe(NO_VIOLATIONS),
+  violations: z.array(violation).describe(VIOLATIONS),
   incidentChanges: z.array(incidentChange),
   fieldErrors: z
     .array(fieldError)

@@ -6,9 +6,7 @@ import { incident, incidentState } from './incident.ts';
 import { monitorOrigin } from './origin.ts';
 
 export const deliveryState = z.enum(DELIVERY_STATES);
-const deliveryEvent = z
-  .enum(DELIVERY_EVENTS)
-  .describe('`incident.escalated` is reserved: it is not sent in this version.');
+const deliveryEvent = z.enum(DELIVERY_EVENTS);
 
 export const delivery = z.object({
   deliveryId: identifier,

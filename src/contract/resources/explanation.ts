@@ -22,17 +22,21 @@ const explainedRule = z
   .object({
     measurement: z.string(),
     rule: z.string(),
-    lastValue: z.number().optional().describe('In the unit of the measurement.'),
-    bound: z.union([z.number(), z.enum(['zero', 'nonzero'])]).describe('In the unit of the measurement.'),
-    violationsInRow: integer(0, MAX_SAFE).describe('How many of the newest observations break the rule.'),
-    opensAt: integer(1, 10).describe('How many in a row open an incident.'),
+    lastValue: z.number().optional().describe('The measurement as a success sent it last.'),
+    bound: z
+      .union([z.number(), z.enum(['zero', 'nonzero'])])
+      .describe('Of a ratio with two bounds the one that is crossed, else the upper one.'),
+    violationsInRow: integer(0, MAX_SAFE).describe(
+      'How many of the newest successes break the rule, of 200 at most.',
+    ),
+    opensAt: integer(1, 10)
+      .optional()
+      .describe('How many in a row open an incident. Absent where time alone opens it, or nothing does.'),
   })
   .describe('The state of a rule.');
 
 const silence = z.object({
-  reason: z
-    .enum(SILENCE_REASONS)
-    .describe('`dependency` and `rule_inactive` are reserved: they do not occur in this version.'),
+  reason: z.enum(SILENCE_REASONS).describe('`dependency` is reserved: it does not occur in this version.'),
   until: timestamp.optional(),
   note: z.string(),
 });
@@ -50,7 +54,9 @@ export const explanation = z.object({
         .array(deadlinePart)
         .describe('From the time of the first part on, the seconds of the others add up to the deadline.'),
     })
-    .describe('When the running silence is an incident, unless a beat comes before.'),
-  rules: z.array(explainedRule).describe('Always empty in this version: rules are not evaluated yet.'),
+    .describe('The deadline of the running silence that passes next, unless a beat comes before.'),
+  rules: z
+    .array(explainedRule)
+    .describe('Each rule of the monitor, as the successes up to the moment have left it.'),
   silence: z.array(silence).describe('Everything that keeps an alert from being sent.'),
 });

@@ -92,7 +92,7 @@ export const EXPORT_COLUMNS = [
 export const exportTable = z
   .string()
   .describe(
-    `Observations alone, by RFC 4180. The columns: ${EXPORT_COLUMNS.map((name) => `\`${name}\``).join(', ')}.`,
+    `Observations alone, by RFC 4180. The columns: ${EXPORT_COLUMNS.map((name) => `\`${name}\``).join(', ')}. A row with a cursor alone is no observation: none has come for ten seconds.`,
   );
 
 export const exportQuery = {

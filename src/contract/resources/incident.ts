@@ -5,7 +5,9 @@ import { actor, identifier, integer, MAX_SAFE, note, severity, timestamp } from 
 
 const incidentKind = z
   .enum(INCIDENT_KINDS)
-  .describe('`rule_violation` does not occur in this version: rules are not evaluated yet.');
+  .describe(
+    'What is wrong: no beat in time, a failure that the job reported, a run without an end, or a measurement that breaks a rule.',
+  );
 export const incidentState = z.enum(INCIDENT_STATES);
 
 export const openIncident = z.object({
@@ -16,7 +18,7 @@ export const openIncident = z.object({
   openedAt: timestamp,
 });
 
-const OF_RULES = 'Of `rule_violation`, which does not occur in this version.';
+const OF_RULES = 'Of `rule_violation`.';
 
 export const incident = z.object({
   incidentId: identifier,
@@ -46,7 +48,7 @@ export const incidentChange = z.object({
   change: z
     .enum(INCIDENT_CHANGES)
     .describe(
-      '`open`: it opens, or a recovering one opens again. `recover`: this beat ends it. `escalate` is reserved.',
+      '`open`: it opens, or a recovering one opens again. `escalate`: it gets graver. `recover`: this beat ends it.',
     ),
   measurement: z.string().optional().describe(OF_RULES),
   rule: z.string().optional().describe(OF_RULES),
@@ -55,7 +57,7 @@ export const incidentChange = z.object({
 
 export const timelineEntry = z.object({
   at: timestamp,
-  type: z.enum(TIMELINE_TYPES).describe('`escalated` is reserved: it does not occur in this version.'),
+  type: z.enum(TIMELINE_TYPES),
   from: z.string().optional(),
   to: z.string().optional(),
   actor: actor.optional(),

@@ -2,23 +2,10 @@
 // evaluates none.
 import { z } from 'zod';
 import { SEVERITIES } from '../../domain/incident.ts';
+import { RULE_KINDS, type RuleKind } from '../../domain/rules/rule-kinds.ts';
 import { integer, measurementKey, severity, text, unlessMissing } from '../fields/field.ts';
 
-export const RULE_KINDS = [
-  'minimum',
-  'maximum',
-  'maximumAbsoluteDelta',
-  'maximumPercentageDelta',
-  'zeroExpectation',
-  'ratio',
-] as const;
-export type RuleKind = (typeof RULE_KINDS)[number];
-
 export const MAX_MEASUREMENTS = 64;
-
-/** Wherever rules are described, until beats are judged by them (docs/contract/rules.md). */
-export const NOT_EVALUATED =
-  'Rules are accepted, stored and shown, and not evaluated yet: no beat is judged by them, and they open no incident.';
 
 const consequence = z.enum(['none', ...SEVERITIES]);
 const versionOne = z.literal(1, { error: unlessMissing('Must be 1.') });
@@ -169,7 +156,7 @@ export const measurementRuleRecord = z
     mode: z.string().optional(),
   })
   .omit({ disabledRules: true })
-  .describe(`A rule on a measurement, with defaults filled in. ${NOT_EVALUATED}`);
+  .describe('A rule on a measurement, with defaults filled in. Each accepted success is judged by it.');
 export type MeasurementRuleRecord = z.output<typeof measurementRuleRecord>;
 
 /** A ratio in a patch may state some of its fields: the others stay. */
@@ -200,5 +187,5 @@ export const measurementRulePatch = z
     reportFaults(boundsFaults({ ...rule, disabledRules: rule.disabledRules ?? [] }, []), context);
     if (rule.ratio) reportFaults(boundsFaults(rule.ratio, ['ratio']), context);
   })
-  .describe(`The patch of a rule on a measurement. ${NOT_EVALUATED}`);
+  .describe('The patch of a rule on a measurement.');
 export type MeasurementRulePatch = z.output<typeof measurementRulePatch>;

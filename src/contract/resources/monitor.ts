@@ -25,12 +25,7 @@ import { observation } from './beat.ts';
 import { bindingInput, bindingRecord } from './binding.ts';
 import { signingSecret } from './callback.ts';
 import { openIncident } from './incident.ts';
-import {
-  MAX_MEASUREMENTS,
-  measurementRulePatch,
-  measurementRuleRecord,
-  NOT_EVALUATED,
-} from './measurement-rule.ts';
+import { MAX_MEASUREMENTS, measurementRulePatch, measurementRuleRecord } from './measurement-rule.ts';
 import { monitorOrigin, monitorOriginInput } from './origin.ts';
 import { scheduleInput, schedulePatch, scheduleRecord } from './schedule.ts';
 
@@ -163,7 +158,7 @@ export function updateMonitorBody(limits: ContractLimits) {
           .meta({ maxProperties: 2 * MAX_MEASUREMENTS })
           .nullable()
           .optional()
-          .describe(`Rules by measurement key. ${NOT_EVALUATED}`),
+          .describe('Rules by measurement key, which judge each accepted success.'),
       },
       { error: hintsForUnknown(UNPATCHED) },
     )
@@ -213,7 +208,7 @@ export const monitor = z.object({
   missedBeatsToOpen: integer(1, 10).describe('Deadlines missed in a row that open an incident.'),
   measurements: z
     .record(z.string(), measurementRuleRecord)
-    .describe(`Rules by measurement key. ${NOT_EVALUATED}`),
+    .describe('Rules by measurement key, which judge each accepted success.'),
   origin: monitorOrigin.optional(),
   lifecycle,
   restorableUntil: timestamp.optional().describe('Reported on an archived monitor.'),

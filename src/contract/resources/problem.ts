@@ -32,7 +32,7 @@ export const problemLimit = z.object({
   dimension: z
     .enum(LIMIT_DIMENSIONS)
     .describe(
-      'This version refuses by `active_monitors`, `minimum_interval_seconds`, `beat_cadence`, `measurements_per_observation`, `callback_endpoints`, `detector_feature`, `api_requests_per_minute` and `service_state`; the others are reserved.',
+      'What the refusal is about. `mcp_requests_per_minute` is reserved: this version refuses nothing by it.',
     ),
   limit: count.optional().describe('What the plan allows, in the unit of the dimension.'),
   current: count.optional().describe('What is used.'),
@@ -42,7 +42,7 @@ export const problemLimit = z.object({
   remediation: z
     .enum(LIMIT_REMEDIATIONS)
     .describe(
-      'What helps. This version answers `upgrade_plan`, `reduce_usage`, `increase_interval`, `remove_feature` and `contact_support`; the others are reserved.',
+      'What helps. `retry_after_refresh`: the same call again. `contact_support`: whoever runs the installation, also where no plan is larger. `export_data`: reads and the export still work.',
     ),
 });
 
@@ -65,7 +65,7 @@ export const problem = z.object({
     .array(z.object({ code: z.string().min(1).max(128), message: sentence, documentation: sentence }))
     .max(8)
     .optional()
-    .describe('Reserved: this version does not send it.'),
+    .describe('What helps, with the page that says more: a path below the address of the API.'),
   limit: problemLimit.optional(),
   monitorId: identifier.optional().describe('Of `service.origin_taken`: the monitor that has the origin.'),
   endpointId: identifier.optional().describe('Of `service.origin_taken`: the endpoint that has the origin.'),

@@ -13,6 +13,12 @@ export const statusFeedItem = z.object({
   configurationVersion: integer(1, MAX_SAFE).describe('The ETag is `configuration-<version>`.'),
   origin: monitorOrigin.optional(),
   status: monitorStatus,
+  because: z
+    .string()
+    .optional()
+    .describe(
+      'Why the monitor is in its state, in one sentence: that of `explain`, with the day of each time.',
+    ),
 });
 export type StatusFeedItem = z.output<typeof statusFeedItem>;
 

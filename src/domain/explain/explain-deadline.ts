@@ -1,21 +1,26 @@
 // Why a deadline is where it is: the parts from the start of the clock on, which add up to it. Each part is what a step of
 // the rules of docs/contract/deadlines.md adds, counted by the functions that set deadlines. Pure.
-import { deadlineAfter, intervalOf } from '../deadline.ts';
+import { deadlineAfter, intervalOf, startClock } from '../deadline.ts';
+import { makesDown } from '../incident.ts';
 import { inWindow, type LiveState, type Timing } from '../monitor.ts';
 import { applyExcuse, deadlinesOf, firstDeadline, outagesIn } from '../silence.ts';
-import type { ClockStart, DeadlinePart, ExplainedDeadline, Situation } from './situation.ts';
+import { explainStop } from './explain-stop.ts';
+import type { ClockStart, DeadlinePart, ExplainedDeadline, Situation, State } from './situation.ts';
 import { spanWords, timeWords } from './words.ts';
 
-export function explainDeadline(situation: Situation): ExplainedDeadline {
-  const { timing, live, atMs } = situation;
+type Counted = State & Pick<Situation, 'start'>;
+
+export function explainDeadline(situation: Counted): ExplainedDeadline {
+  const { timing, live, atMs, restsSinceMs } = situation;
   const excused = applyExcuse(timing, live, atMs);
   const { anchorMs } = excused;
   const outages = situation.outages;
   const deadlines = deadlinesOf(timing, excused, outages);
   const index = Math.min(excused.missedCount, deadlines.length - 1);
   const deadlineMs = deadlines[index];
-  if (timing.lifecycle !== 'active' || deadlineMs === undefined || anchorMs === undefined) {
-    return { parts: [explainStop(situation)] };
+  const isStopped = timing.lifecycle !== 'active' || restsSinceMs !== undefined;
+  if (isStopped || deadlineMs === undefined || anchorMs === undefined) {
+    return { parts: [explainStop(situation, (ms) => timeWords(ms, situation.atMs))] };
   }
   const parts = [...startParts(situation, excused), ...clockParts(timing, excused, anchorMs)];
   const firstMs = firstDeadline(timing, excused) ?? deadlineMs;
@@ -24,6 +29,21 @@ export function explainDeadline(situation: Situation): ExplainedDeadline {
   addStep(parts, missedMs, (ms) => missedPart(timing, index, ms));
   addStep(parts, deadlineMs, (ms) => outagePart(situation, excused, { ms, deadlineMs }));
   return { atMs: deadlineMs, parts };
+}
+
+/**
+ * The deadline that was missed and makes the monitor down, from the clock that ran then. Undefined: there is none, or what is
+ * known now does not add up to it.
+ */
+export function explainMissed(state: State): ExplainedDeadline | undefined {
+  const { timing, live, incidents } = state;
+  const missed = incidents.find((one) => one.state === 'open' && makesDown(one));
+  const { anchorMs } = live;
+  if (missed?.kind !== 'missed_deadline' || missed.deadlineMs === undefined || anchorMs === undefined) return;
+  const begun = startClock(timing, { ...live, excusedMs: undefined }, anchorMs);
+  const last = { ...begun, missedCount: timing.missedBeatsToOpen - 1 };
+  const explained = explainDeadline({ ...state, live: last, restsSinceMs: undefined });
+  return explained.atMs === missed.deadlineMs ? explained : undefined;
 }
 
 /** Adds the part that leads from the parts so far to `toMs`, where there is a way to go. */
@@ -60,7 +80,7 @@ const PART_OF_START: Partial<Record<ClockStart, DeadlinePart['kind']>> = {
   refused: 'refused_beat',
 };
 
-function startParts({ live, start = 'unknown', atMs }: Situation, excused: LiveState): DeadlinePart[] {
+function startParts({ live, start = 'unknown', atMs }: Counted, excused: LiveState): DeadlinePart[] {
   const { anchorMs = 0 } = live;
   const note = `${STARTS[start]} ${timeWords(anchorMs, atMs)}.`;
   const parts: DeadlinePart[] = [{ kind: PART_OF_START[start] ?? 'clock_start', atMs: anchorMs, note }];
@@ -99,7 +119,7 @@ function clockParts(timing: Timing, live: LiveState, anchorMs: number): Deadline
 }
 
 /** A change of the monitor counts the deadline again, and leaves at least the grace from then (docs/contract/monitors.md). */
-function changePart({ timing, changes, atMs }: Situation, ms: number, firstMs: number): DeadlinePart {
+function changePart({ timing, changes, atMs }: State, ms: number, firstMs: number): DeadlinePart {
   const changedMs = changes.findLast((one) => one + timing.graceMs === firstMs);
   if (changedMs !== undefined) {
     const note = `The monitor was changed at ${timeWords(changedMs, atMs)}: the deadline is at least the grace from then.`;
@@ -115,11 +135,11 @@ function changePart({ timing, changes, atMs }: Situation, ms: number, firstMs: n
 
 function missedPart({ schedule, missedBeatsToOpen }: Timing, index: number, ms: number): DeadlinePart {
   const note = `Of ${missedBeatsToOpen} deadlines in a row ${index} passed without a beat: the next one counts.`;
-  return { kind: schedule ? 'cron' : 'interval', ms, note };
+  return { kind: schedule ? 'cron' : 'interval', ms, missed: index, note };
 }
 
 function outagePart(
-  { outages, atMs }: Situation,
+  { outages, atMs }: State,
   live: LiveState,
   { ms, deadlineMs }: { ms: number; deadlineMs: number },
 ): DeadlinePart {
@@ -127,38 +147,6 @@ function outagePart(
   const spans = named.map(({ fromMs, toMs }) => `${timeWords(fromMs, atMs)} to ${timeWords(toMs, atMs)}`);
   const note = `Beatkeeper was away (${spans.join(', ')}), and a beat may have been lost.`;
   return { kind: 'service_outage', atMs: named.at(-1)?.toMs, ms, note };
-}
-
-/** Why no deadline runs. */
-function explainStop({ timing, live, action, incidents, isCadenceLost, atMs }: Situation): DeadlinePart {
-  const waiting = (note: string): DeadlinePart => ({ kind: 'waiting', note });
-  if (timing.lifecycle !== 'active') {
-    const since = action && ` since ${timeWords(action.atMs, atMs)}`;
-    return {
-      kind: 'paused',
-      atMs: action?.atMs,
-      note: `The monitor is ${timing.lifecycle}${since ?? ''}: no deadline runs.`,
-    };
-  }
-  if (incidents.some(({ kind, state }) => kind === 'missed_deadline' && state === 'open')) {
-    return waiting('The deadline was missed: none runs until the next beat.');
-  }
-  if (isCadenceLost) {
-    return {
-      kind: 'learned',
-      note: 'The cadence that was learned then is not kept, so the deadline is not known.',
-    };
-  }
-  if (live.restsSinceMs !== undefined) {
-    const passed = timeWords(live.restsSinceMs, atMs);
-    return waiting(
-      `A deadline passed at ${passed}, while the organization was suspended: none runs before its return.`,
-    );
-  }
-  if (live.anchorMs === undefined) return waiting('No deadline runs before the first beat.');
-  if (timing.schedule) return waiting('The schedule has no further time.');
-  const { length } = live.gaps;
-  return waiting(`The cadence is being learned from ${length} gaps so far: no deadline runs until then.`);
 }
 
 /** Whether a window runs. */

@@ -2,6 +2,7 @@
 import { REALERT_MS } from '../incident.ts';
 import { serviceProblem } from '../plan.ts';
 import { inMaintenance } from './explain-deadline.ts';
+import type { ExplainedRule } from './explain-rules.ts';
 import type { IncidentThen, Silence, Situation } from './situation.ts';
 import { timeWords } from './words.ts';
 
@@ -13,7 +14,7 @@ const UNBOUND: Record<NonNullable<Situation['unbound']>, string> = {
   endpoint_removed: 'The callback endpoint of the monitor is removed.',
 };
 
-export function explainSilence(situation: Situation): Silence[] {
+export function explainSilence(situation: Situation, rules: readonly ExplainedRule[]): Silence[] {
   const { timing, unbound, incidents, serviceState } = situation;
   const found: Silence[] = [];
   if (timing.lifecycle === 'paused') {
@@ -34,7 +35,14 @@ export function explainSilence(situation: Situation): Silence[] {
   for (const incident of incidents) {
     found.push(...recentAlert(incident, situation.atMs), ...notSent(incident, situation.atMs));
   }
-  return found;
+  return [...found, ...rules.flatMap(inactiveRule)];
+}
+
+/** A rule that is broken now, and opens nothing. */
+function inactiveRule({ measurement, rule, isActive, violationsInRow }: ExplainedRule): Silence[] {
+  if (isActive || violationsInRow === 0) return [];
+  const note = `The rule ${rule} of ${measurement} is broken and inactive: it opens nothing.`;
+  return [{ reason: 'rule_inactive', note }];
 }
 
 /** An incident that opens again soon after its last alert sends no second one. */

@@ -6,6 +6,7 @@ import type { Actor, IncidentKind, IncidentState, Severity } from '../incident.t
 import type { LifecycleAction } from '../lifecycle.ts';
 import type { Health, LiveState, Outage, Timing } from '../monitor.ts';
 import type { ServiceState } from '../problem.ts';
+import type { ExplainedRule, RulesThen } from './explain-rules.ts';
 
 /**
  * What set the anchor of the running clock. `refused`: a beat that was refused for its content and is not recorded, or the
@@ -20,42 +21,59 @@ export type ClockStart =
   | 'refused'
   | 'unknown';
 
-/** An incident as it was at the moment. */
-export interface IncidentThen {
-  incidentId: string;
+/** What a sentence says of an incident. */
+export interface Cause {
   kind: IncidentKind;
   state: IncidentState;
   severity: Severity;
-  openedMs: number;
   deadlineMs?: number;
   summary: string;
   /** Since when it is in its state. */
   sinceMs: number;
+}
+
+/** An incident as it was at the moment. */
+export interface IncidentThen extends Cause {
+  incidentId: string;
+  openedMs: number;
   /** When its last alert was due. */
   alertedMs?: number;
   /** Its events that were not sent. */
   suppressed: readonly { atMs: number; event: string; reason: string }[];
 }
 
-export interface Situation {
+/** What the sentence is made of. */
+export interface State {
   atMs: number;
   timing: Timing;
   live: LiveState;
-  start?: ClockStart;
-  /** A cadence was learned then, and which one is not kept. */
-  isCadenceLost?: boolean;
   /** Those that had not ended, oldest first. */
-  incidents: readonly IncidentThen[];
+  incidents: readonly Cause[];
   /** As `mergeOutages` returns them. */
   outages: readonly Outage[];
   /** Moments of the changes since the clock started, oldest first. */
   changes: readonly number[];
   /** The newest lifecycle action. */
-  action?: { action: LifecycleAction; atMs: number; actor: Actor; reason?: string };
-  /** Why the alerts of the binding go nowhere. */
-  unbound?: UnavailableReason | 'binding_disabled';
+  action?: { atMs: number; actor: Pick<Actor, 'display'> };
+  /** Of the maintenance window. */
+  reason?: string;
+  /** A cadence was learned then, and which one is not kept. */
+  isCadenceLost?: boolean;
   /** Of the organization; undefined of the past: it is not kept. */
   serviceState?: ServiceState;
+  /** Since when the organization is suspended, where that is known. */
+  suspendedMs?: number;
+  /** The deadline that passed while the organization was suspended and rests, also where no sweeper has seen it yet. */
+  restsSinceMs?: number;
+}
+
+export interface Situation extends State {
+  incidents: readonly IncidentThen[];
+  start?: ClockStart;
+  /** Why the alerts of the binding go nowhere. */
+  unbound?: UnavailableReason | 'binding_disabled';
+  /** Absent where nobody asks for them, or the monitor has none. */
+  rules?: RulesThen;
 }
 
 export const DEADLINE_PARTS = [
@@ -77,6 +95,8 @@ export interface DeadlinePart {
   atMs?: number;
   /** What it adds. */
   ms?: number;
+  /** Of what deadlines add that passed before without a beat: how many. */
+  missed?: number;
   note: string;
 }
 
@@ -112,5 +132,6 @@ export interface Explanation {
   health: Health;
   because: string;
   deadline: ExplainedDeadline;
+  rules: ExplainedRule[];
   silence: Silence[];
 }

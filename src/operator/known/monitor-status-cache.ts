@@ -1,5 +1,6 @@
 // The latest known status of each monitor, from the status feed or from a read of the monitor. In memory only, and only
 // for monitors that an object stands for.
+import { isDeepStrictEqual } from 'node:util';
 import type { MonitorStatus } from '../../contract/resources/monitor.ts';
 import type { Lifecycle } from '../../domain/monitor.ts';
 import type { Origin } from '../../domain/origin.ts';
@@ -8,6 +9,8 @@ export interface CachedMonitorStatus {
   lifecycle: Lifecycle;
   configurationVersion: number;
   status: MonitorStatus;
+  /** Why, in one sentence, which only the feed has. */
+  because?: string | undefined;
   origin?: Origin | undefined;
   /** When the read began or the feed brought it, ms of the process's clock. */
   atMs: number;
@@ -24,13 +27,14 @@ export class MonitorStatusCache {
     return this.#statuses.get(keyOf(projectId, monitorId));
   }
 
-  /** Keeps the newer status. True if it is this one. */
-  put(projectId: string, monitorId: string, latest: CachedMonitorStatus): boolean {
+  /** Keeps the newer status. Returns this one, with the sentence that is known for it. */
+  put(projectId: string, monitorId: string, latest: CachedMonitorStatus): CachedMonitorStatus {
     const key = keyOf(projectId, monitorId);
     const known = this.#statuses.get(key);
-    if (known !== undefined && known.atMs > latest.atMs) return false;
-    this.#statuses.set(key, latest);
-    return true;
+    const because = latest.because ?? (known && isToldAlike(known, latest) ? known.because : undefined);
+    const whole = { ...latest, because };
+    if (known === undefined || known.atMs <= latest.atMs) this.#statuses.set(key, whole);
+    return whole;
   }
 
   /** After this, the next pass over its object reads the monitor. */
@@ -45,6 +49,26 @@ export class MonitorStatusCache {
       if (!isHeld(key.slice(0, slash), key.slice(slash + 1))) this.#statuses.delete(key);
     }
   }
+}
+
+/**
+ * Whether the sentence of one is that of the other: else the feed has an item to come, with a sentence of its own. Where it
+ * names no beat it is the same after further beats: a status without it would be written, and once more with it.
+ */
+function isToldAlike(a: CachedMonitorStatus, b: CachedMonitorStatus): boolean {
+  if (a.configurationVersion !== b.configurationVersion) return false;
+  const [one, other] = namesBeat(b) ? [a.status, b.status] : [withoutBeats(a), withoutBeats(b)];
+  return isDeepStrictEqual(one, other);
+}
+
+/** The last beat and the deadline, or since when no beat has come. */
+function namesBeat({ status: { health, openIncidents } }: CachedMonitorStatus): boolean {
+  if (health === 'down') return openIncidents.some(({ kind }) => kind === 'missed_deadline');
+  return health === 'up' || health === 'late' || health === 'waiting';
+}
+
+function withoutBeats({ status: { health, maintenance, openIncidents } }: CachedMonitorStatus): object {
+  return { health, maintenance, openIncidents };
 }
 
 function keyOf(projectId: string, monitorId: string): string {

@@ -3,7 +3,7 @@
 import type { KubeObject } from '../../kube/kube-object.ts';
 import { ObjectStore, type StoreChange, type StoreIndex } from '../../kube/object-store.ts';
 import { type Held, idOf } from '../pass/identity.ts';
-import type { Fault, Identity, KnownDestination, ReconciledObject } from '../pass/object.ts';
+import type { CustomObject, Fault, Identity, KnownDestination } from '../pass/object.ts';
 import { otherReleaseOf } from '../pass/release.ts';
 
 export interface ObjectMemory<O extends KubeObject = KubeObject> {
@@ -30,6 +30,8 @@ export interface ObjectMemory<O extends KubeObject = KubeObject> {
   /** The endpoint was the organization's default, as last read. */
   isDefault?: boolean;
   destination?: KnownDestination;
+  /** When a Rule that the API has refused may be tried again, ms of the process's clock. */
+  rulesRetryAtMs?: number | undefined;
   /** A pass has found out whether the installation sends to the address. */
   isDestinationJudged?: boolean;
   /** The version of the configuration and a hash of its visible part, as last read. */
@@ -45,17 +47,18 @@ export function refusedFault(
   return refusal?.desiredHash === desiredHash && nowMs < refusal.untilMs ? refusal.fault : undefined;
 }
 
-/** Has the index `id`: the id that an object claims. No index has objects that another release manages. */
-export class ObjectCache<O extends ReconciledObject> extends ObjectStore<O> {
+/**
+ * Of a kind with an identity it has the index `id`: the id that an object claims. No index has objects that another
+ * release manages.
+ */
+export class ObjectCache<O extends CustomObject> extends ObjectStore<O> {
   readonly #release: string;
   readonly #memories = new Map<string, ObjectMemory<O>>();
   readonly #listeners: ((change: StoreChange<O>) => void)[] = [];
 
-  constructor(identity: Identity, release: string, indexes: Record<string, StoreIndex<O>> = {}) {
-    const all: [string, StoreIndex<O>][] = Object.entries({
-      id: (object: O) => [idOf(identity, object)],
-      ...indexes,
-    });
+  constructor(identity: Identity | undefined, release: string, indexes: Record<string, StoreIndex<O>> = {}) {
+    const byId = identity && { id: (object: O) => [idOf(identity, object)] };
+    const all: [string, StoreIndex<O>][] = Object.entries({ ...byId, ...indexes });
     const ours = (index: StoreIndex<O>) => (object: O) =>
       otherReleaseOf(object, release) === undefined ? index(object) : [];
     super({ indexes: Object.fromEntries(all.map(([name, index]) => [name, ours(index)])) });

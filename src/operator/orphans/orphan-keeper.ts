@@ -1,18 +1,17 @@
 // Monitors and endpoints whose object is gone, from the judgement by the caches to what the setting says about them. Called by the leader
 // after each whole listing of the feed, and never before the caches are full.
-import type { CustomKind } from '../../contract/crd/custom-resources.ts';
 import { MONITOR_IDENTITY } from '../kinds/monitor/monitor-object.ts';
 import { projectNameOf } from '../known/project-directory.ts';
 import type { OperatorContext } from '../operator-context.ts';
 import { idOf } from '../pass/identity.ts';
-import type { ReconciledObject } from '../pass/object.ts';
+import type { CustomObject } from '../pass/object.ts';
 import { otherReleaseOf } from '../pass/release.ts';
 import { CallbackOrphans } from './callback-orphans.ts';
 import { OrphanArchive } from './orphan-archive.ts';
 import { type Declared, type DeclaredObject, OrphanWatch, type Sight } from './orphan-watch.ts';
 
 /** Finds the cached object under `namespace/name`. */
-type Find = (key: string) => ReconciledObject | undefined;
+type Find = (key: string) => CustomObject | undefined;
 
 export class OrphanKeeper {
   readonly #context: OperatorContext;
@@ -20,7 +19,7 @@ export class OrphanKeeper {
   readonly #callbacks: CallbackOrphans;
   readonly #archive: OrphanArchive | undefined;
 
-  constructor(context: OperatorContext, find: Readonly<Record<CustomKind, Find>>) {
+  constructor(context: OperatorContext, find: Readonly<Record<'Monitor' | 'Callback', Find>>) {
     const { api, log, metrics, feed, settings } = context;
     this.#context = context;
     const lookFor = (declared: Declared) => lookForMonitor(context, find.Monitor, declared);

@@ -5,7 +5,7 @@ import { projectNameKey } from '../../domain/name-key.ts';
 import { type KubeObject, objectKey } from '../../kube/kube-object.ts';
 import type { ObjectStore } from '../../kube/object-store.ts';
 import { findProjectName, type Namespaces, type ProjectDirectory } from '../known/project-directory.ts';
-import { Blocked, type Identity, type ReconciledObject } from './object.ts';
+import { Blocked, type CustomObject, type Identity, type ReconciledObject } from './object.ts';
 
 /** The id that follows from the object's UID, so that a create whose answer was lost finds its resource again. */
 export function ownId({ prefix }: Identity, { metadata }: KubeObject): string {
@@ -31,7 +31,7 @@ export function nextOwnId(identity: Identity, object: KubeObject, id: string): s
  * The id that an object claims: the annotation, else an id that follows from the UID. The status only says which of
  * those: it is no authority (docs/contract/kubernetes.md, "What the status may say").
  */
-export function idOf(identity: Identity, object: ReconciledObject): string {
+export function idOf(identity: Identity, object: CustomObject): string {
   const annotated = object.metadata.annotations?.[identity.annotation];
   if (annotated) return annotated;
   const known = statusIdOf(identity, object);
@@ -42,7 +42,7 @@ export function idOf(identity: Identity, object: ReconciledObject): string {
  * The id of the resource that the object had in the last pass, as far as the status is to be believed. Undefined for
  * what the API would never call an id: no call may carry it.
  */
-export function statusIdOf({ statusField }: Identity, { status }: ReconciledObject): string | undefined {
+export function statusIdOf({ statusField }: Identity, { status }: CustomObject): string | undefined {
   const id = status?.[statusField];
   return typeof id === 'string' && IDENTIFIER_PATTERN.test(id) ? id : undefined;
 }

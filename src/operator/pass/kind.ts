@@ -193,9 +193,4 @@ export interface Kind<O extends ReconciledObject, D extends Desired, E> {
 
   /** Ends the external resource as the deletion policy says, and records an Event. Not called for `Orphan`. */
   delete(external: E, object: O): Promise<void>;
-
-  /** Called once. Subscribes to every other source of change, and enqueues the objects concerned. */
-  watch?(enqueue: Enqueue<O>): void;
-  /** Ends what the kind does beside its passes, within `graceMs`. */
-  stop?(graceMs: number): Promise<unknown>;
 }

@@ -3,9 +3,13 @@ import type { KubeCondition } from '../../kube/conditions.ts';
 import type { KubeObject } from '../../kube/kube-object.ts';
 
 /** What the objects of every kind have in common. */
-export interface ReconciledObject extends KubeObject {
-  spec: { deletionPolicy?: string };
+export interface CustomObject extends KubeObject {
   status?: ReconciledStatus;
+}
+
+/** An object that stands for something at the API. */
+export interface ReconciledObject extends CustomObject {
+  spec: { deletionPolicy?: string };
 }
 
 export interface ReconciledStatus {

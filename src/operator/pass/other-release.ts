@@ -4,20 +4,21 @@ import { FINALIZER, MANAGED_BY } from '../../contract/crd/custom-resources.ts';
 import { jitterMs } from '../../kube/backoff.ts';
 import type { ReconcileResult } from '../../kube/controller.ts';
 import { removeFinalizer } from '../../kube/finalizers.ts';
-import { hasFinalizer } from '../../kube/kube-object.ts';
+import { hasFinalizer, type KubeResource } from '../../kube/kube-object.ts';
+import type { ObjectMemory } from '../known/object-cache.ts';
 import type { OperatorContext } from '../operator-context.ts';
 import { ANNOTATION } from '../resources/names.ts';
-import type { Desired, Kind, Pass } from './kind.ts';
-import type { ReconciledObject } from './object.ts';
+import type { CustomObject } from './object.ts';
+import type { ObjectEvents } from './object-events.ts';
 
 /** How often an Event repeats that another release manages an object. */
 const REPEAT_MS = 1_800_000;
 
 /** Throws KubeError. */
-export async function leaveToOther<O extends ReconciledObject, D extends Desired, E>(
+export async function leaveToOther<O extends CustomObject>(
   { kube, settings }: OperatorContext,
-  { resource, events }: Kind<O, D, E>,
-  { object, memory }: Pick<Pass<O>, 'object' | 'memory'>,
+  { resource, events }: { resource: KubeResource<O>; events: ObjectEvents },
+  { object, memory }: { object: O; memory: ObjectMemory<O> },
   other: string,
 ): Promise<ReconcileResult> {
   const name = other.slice(0, 320);
@@ -40,13 +41,13 @@ export async function leaveToOther<O extends ReconciledObject, D extends Desired
 }
 
 /** What users read on the object. */
-function describe({ kind, metadata }: ReconciledObject, release: string, other: string): string {
+function describe({ kind, metadata }: CustomObject, release: string, other: string): string {
   const says = `This ${kind} is managed by the release ${other}: the release ${release} leaves it alone. If ${other} is gone or was renamed, remove the annotation ${MANAGED_BY}`;
   if (metadata.deletionTimestamp === undefined) return `${says}.`;
   return `${says}, or set the annotation ${ANNOTATION.forceDelete}: "true": then the object goes without it.`;
 }
 
-function isForced(object: ReconciledObject): boolean {
+function isForced(object: CustomObject): boolean {
   const { deletionTimestamp, annotations } = object.metadata;
   const isForcing = annotations?.[ANNOTATION.forceDelete] === 'true';
   return deletionTimestamp !== undefined && isForcing && hasFinalizer(object, FINALIZER);

@@ -29,11 +29,17 @@ export function faultConditions(fault: Fault): ConditionFacts[] {
   return [syncedCondition(fault), { type: 'Ready', status: 'False', ...fault }];
 }
 
-/** Reasons of `Ready` that end when another object comes: it may be on its way, from the same tool. */
-const WAITING = new Set(['CallbackNotFound', 'CallbackUnknown', 'NoOrganizationDefault', 'SecretNotFound']);
+/** Reasons of `Ready` that end without a person: another object may be on its way, from the same tool, or work is under way. */
+const WAITING = new Set([
+  'CallbackNotFound',
+  'CallbackUnknown',
+  'NoOrganizationDefault',
+  'SecretNotFound',
+  'MonitorNotFound',
+]);
 
 /** `Stalled` is there while only a person can help; tools take its absence for progress. */
-function withStalled(
+export function withStalled(
   conditions: readonly KubeCondition[],
   ready: ConditionFacts | undefined,
   moment: ConditionMoment,

@@ -11,6 +11,8 @@ export const ANNOTATION = {
   project: 'beatkeeper.dev/project',
   /** Each new value rotates the signing secret of a Callback once. */
   rotate: 'beatkeeper.dev/rotate',
+  /** Each new value replays a Rule with `rollout: Replay` once more. */
+  replay: 'beatkeeper.dev/replay',
   /** `"true"`: the object is released even if the API is away. */
   forceDelete: 'beatkeeper.dev/force-delete',
 } as const;

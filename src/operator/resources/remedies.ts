@@ -28,7 +28,8 @@ const REMEDIES: readonly Remedy[] = [
   { isOf: hasCode('service.callback_destination_rejected') },
   {
     isOf: hasCode('service.plan_limit_reached'),
-    words: "The chart's value plan states the plan of the installation.",
+    words:
+      "The chart's value plan states the plan of the installation, and its value plans what a plan allows.",
   },
   {
     isOf: hasCode('service.authentication_required'),

@@ -1,5 +1,6 @@
 // Decides how an organization stands, from all that the billing provider has said, and writes it down. An event does it
 // (apply-event.ts), and a sweeper when a state ends by itself.
+import { isServed } from '../../domain/plan.ts';
 import { findDecisive, nextStanding } from '../../domain/standing.ts';
 import type { Connection } from '../../store/postgres/pool.ts';
 import { listSubscriptions } from '../../store/tenancy/billing.ts';
@@ -31,7 +32,13 @@ export async function settleOrganization(
   const before = await lockStanding(tx, organizationId);
   if (!before) return [];
   const after = nextStanding(before, findDecisive(subscriptions, nowMs), { nowMs, isLost });
-  await updateStanding(tx, organizationId, { ...after, reconciledMs: isReconciled ? nowMs : undefined });
+  const [wasServed, isNowServed] = [isServed(before.serviceState), isServed(after.serviceState)];
+  const moments = {
+    reconciledMs: isReconciled ? nowMs : undefined,
+    returnedMs: !wasServed && isNowServed ? nowMs : undefined,
+    suspendedMs: wasServed && !isNowServed ? nowMs : undefined,
+  };
+  await updateStanding(tx, organizationId, { ...after, ...moments });
   const changes: StandingChange[] = [
     { organizationId, what: 'state', from: before.serviceState, to: after.serviceState },
     { organizationId, what: 'plan', from: before.plan, to: after.plan },

@@ -2,7 +2,12 @@
 // A database that is away keeps nobody from what another one has.
 import { JURISDICTIONS, type Jurisdiction } from '../../domain/monitor.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
-import { isDatabaseUnavailable, isDatabaseUnusable } from '../../store/postgres/database-error.ts';
+import {
+  isDatabaseUnavailable,
+  isDatabaseUnusable,
+  isUnknownName,
+} from '../../store/postgres/database-error.ts';
+import { hasSchemaOfBuild } from '../../store/postgres/database-faults.ts';
 import type { Databases, Home } from '../../store/postgres/databases.ts';
 import { GateClosed } from '../../store/postgres/gate.ts';
 import type { Database, Pool, Queryable } from '../../store/postgres/pool.ts';
@@ -103,14 +108,15 @@ export type Asked<Found> = { found: Found } | { fault: unknown };
 
 /** What a home answers. Faults of ours are thrown. */
 export async function askHome<Found>(
-  { db, reachability }: SharedHome,
+  home: SharedHome,
   ask: (db: Database) => Promise<Found>,
 ): Promise<Asked<Found>> {
+  const { db, reachability } = home;
   if (reachability.isAway()) return { fault: undefined };
   try {
     return { found: await reachability.orAway(ask(db)) };
   } catch (fault) {
-    if (!isNoAnswer(fault)) throw fault;
+    if (!(await isNoAnswer(home, fault))) throw fault;
     reachability.suspect();
     return { fault };
   }
@@ -136,7 +142,7 @@ export async function inHome<Result>(
   try {
     return await work(home.db);
   } catch (error) {
-    if (!isNoAnswer(error)) throw error;
+    if (!(await isNoAnswer(home, error))) throw error;
     home.reachability.suspect();
     throw jurisdictionAway(home, error);
   }
@@ -148,7 +154,8 @@ function isOnly({ jurisdictions }: Home): boolean {
 }
 
 /** Also where too many wait for its connections, and where it cannot be used, such as before `migrate` was there. */
-function isNoAnswer(error: unknown): boolean {
+async function isNoAnswer({ db, reachability }: SharedHome, error: unknown): Promise<boolean> {
+  if (isUnknownName(error)) return !(await reachability.orAway(hasSchemaOfBuild(db)).catch(() => false));
   return error instanceof DatabaseBusy || isDatabaseUnavailable(error) || isDatabaseUnusable(error);
 }
 

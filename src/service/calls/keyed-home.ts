@@ -2,6 +2,7 @@
 // database in which its call worked, and nothing else remembers where that was (docs/adr/0013). So a call is done only where
 // every database that may have its record has said that it has none.
 import { notFound } from '../../domain/problem.ts';
+import { afterReading } from '../../store/postgres/after-reading.ts';
 import type { Database } from '../../store/postgres/pool.ts';
 import {
   type IdempotencyGuard,
@@ -38,25 +39,47 @@ export interface Known {
   key: KnownKey;
 }
 
+/** For a database that can only know that the key was misused. */
+const MISUSE_WAIT_MS = 1_000;
+
 /**
  * The answer of an earlier call with the key, wherever that worked, else where this one works. Throws
  * `temporarily_unavailable` where a database is away that may have the answer, else `idempotency_conflict` where another request
- * has used the key, in a database that is not away, and as `findOnlyHome` does.
+ * has used the key, in a database that is neither away nor slow, and as `findOnlyHome` does.
  */
 export async function findKeyedHome(
   homes: Homes,
   aim: Aim,
   guard: IdempotencyGuard,
 ): Promise<Replay | SharedHome> {
-  const replayed = Promise.withResolvers<Replay>();
-  const ask = async (home: SharedHome): Promise<[SharedHome, Asked<Known>]> => {
-    const answer = await askHome(home, (db) => readKnown(db, { home, aim, guard }));
-    // It is certain: nobody waits for the others.
-    if ('found' in answer && typeof answer.found.key === 'object') replayed.resolve(answer.found.key);
-    return [home, answer];
-  };
-  const decided = Promise.all(homes.map(ask)).then((answers) => decide(aim, new Map(answers)));
-  return await Promise.race([replayed.promise, decided]);
+  const answers = new Map<SharedHome, Asked<Known>>();
+  const enough = Promise.withResolvers<void>();
+  let limit: NodeJS.Timeout | undefined;
+  const asked = homes.map(async (home) => {
+    answers.set(home, await askHome(home, (db) => readKnown(db, { home, aim, guard })));
+    const left = whoIsLeft(aim, answers);
+    if (left === 'nobody') enough.resolve();
+    // The answers may wait in their sockets, because the event loop has stood still.
+    if (left === 'misuse') limit ??= setTimeout(() => afterReading(enough.resolve), MISUSE_WAIT_MS);
+  });
+  try {
+    await Promise.race([enough.promise, Promise.all(asked)]);
+  } finally {
+    clearTimeout(limit);
+  }
+  return decide(aim, answers);
+}
+
+/** Whom a call waits for: those who may have its answer, then those who may know that its key was misused. */
+function whoIsLeft(aim: Aim, answers: Answers): 'answer' | 'misuse' | 'nobody' {
+  const keys = knownOf(answers).map(({ key }) => key);
+  if (keys.some((key) => typeof key === 'object')) return 'nobody';
+  const [home] = foundBy(aim, answers);
+  const needed = mayHaveAnswer(aim, home).map((one) => answers.get(one));
+  if (needed.includes(undefined)) return 'answer';
+  const isRefused =
+    keys.includes('of_another_request') || needed.some((answer) => answer && 'fault' in answer);
+  return isRefused ? 'nobody' : 'misuse';
 }
 
 /**
@@ -71,9 +94,14 @@ async function readKnown(
   return { hasIt, key: await lookUpKey(db, guard) };
 }
 
-/** As `findKeyedHome`, of what the databases have said, all of them. */
-export function decide(aim: Aim, answers: ReadonlyMap<SharedHome, Asked<Known>>): Replay | SharedHome {
-  const known = [...answers.values()].flatMap((answer) => ('found' in answer ? [answer.found] : []));
+type Answers = ReadonlyMap<SharedHome, Asked<Known>>;
+
+const knownOf = (answers: Answers): Known[] =>
+  [...answers.values()].flatMap((answer) => ('found' in answer ? [answer.found] : []));
+
+/** As `findKeyedHome`, of what the databases have said: of those who may have the answer all, if there is no replay. */
+export function decide(aim: Aim, answers: Answers): Replay | SharedHome {
+  const known = knownOf(answers);
   // A key may have two records: one was used while the database of the other one was away. Each request finds its own.
   const replay = known.map(({ key }) => key).find((key) => typeof key === 'object');
   if (replay) return replay;
@@ -90,7 +118,7 @@ export function decide(aim: Aim, answers: ReadonlyMap<SharedHome, Asked<Known>>)
 }
 
 /** Where the call works, as far as the databases have answered. */
-function foundBy(aim: Aim, answers: ReadonlyMap<SharedHome, Asked<Known>>): readonly SharedHome[] {
+function foundBy(aim: Aim, answers: Answers): readonly SharedHome[] {
   if ('home' in aim) return [aim.home];
   return aim.asked.filter((one) => {
     const answer = answers.get(one);

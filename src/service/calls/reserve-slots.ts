@@ -1,8 +1,8 @@
 // Slots of the plan for what a call makes in the database of a jurisdiction: reserved in the default database before the
 // call's own transaction, which uses them (docs/adr/0013).
 import { newUuid } from '../../domain/id.ts';
-import { planLimitReached } from '../../domain/plan.ts';
-import { ProblemError } from '../../domain/problem.ts';
+import { leaseEnded, planLimitReached } from '../../domain/plan.ts';
+import type { ProblemError } from '../../domain/problem.ts';
 import {
   giveUpReservations,
   insertReservation,
@@ -11,11 +11,13 @@ import {
   type Slots,
   useReservation,
 } from '../../store/directory/reservations.ts';
-import type { OwnHome, Place } from '../../store/postgres/databases.ts';
+import type { Databases, OwnHome, Place } from '../../store/postgres/databases.ts';
 import type { Database, Queryable } from '../../store/postgres/pool.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
+import { ahead } from './ahead.ts';
 import { askHome, inHome } from './homes.ts';
 import { type PlacedCall, placeOf } from './placed-call.ts';
+import { SharedRun } from './shared-run.ts';
 
 /** Uses what was reserved: last in the transaction that takes the slots. */
 export type UseSlots = (tx: Queryable) => Promise<void>;
@@ -30,7 +32,7 @@ const USE_NOTHING: UseSlots = async () => undefined;
 /**
  * Does work that takes slots. In the default database it counts them itself and `use` does nothing. For the database of a
  * jurisdiction they are reserved before, and given up where the work does not use them. Where there are none `use` throws
- * `plan_limit_reached`, and not sooner: the work may be a call that another replica has done, and then it only tells the answer.
+ * `plan_limit_reached`, as `ahead` says.
  */
 export async function withSlots<Result>(
   call: PlacedCall,
@@ -39,21 +41,17 @@ export async function withSlots<Result>(
 ): Promise<Result> {
   const place = placeOf(call);
   if (!place) return await work(USE_NOTHING);
-  const reserved = await reserveWanted(call, place, wantedNow);
-  if ('refusal' in reserved) {
-    return await work(async () => {
-      throw reserved.refusal;
-    });
-  }
-  const { reservationId } = reserved;
-  if (reservationId === undefined) return await work(USE_NOTHING);
+  let reservationId: string | undefined;
+  const requireReserved = await ahead(async () => {
+    const wanted = typeof wantedNow === 'function' ? await wantedNow() : wantedNow;
+    if (wanted.monitors + wanted.endpoints > 0) reservationId = await reserve(call, place, wanted);
+  });
   let isUsed = false;
   try {
     return await work(async (tx) => {
-      if (!(await useReservation(tx, reservationId)))
-        throw new ProblemError('temporarily_unavailable', {
-          detail: 'The call took too long: send it again.',
-        });
+      requireReserved();
+      if (reservationId === undefined) return;
+      if (!(await useReservation(tx, reservationId))) throw leaseEnded();
       isUsed = true;
     });
   } catch (error) {
@@ -61,45 +59,38 @@ export async function withSlots<Result>(
     throw error;
   } finally {
     // Where it was committed all the same this changes nothing. Where it fails a sweeper does it after a minute.
-    if (!isUsed)
-      await askPlace(place, (db) => giveUpReservations(db, [reservationId])).catch(() => undefined);
+    const unused = isUsed || reservationId === undefined ? [] : [reservationId];
+    if (unused.length > 0)
+      await askPlace(place, (db) => giveUpReservations(db, unused)).catch(() => undefined);
   }
 }
 
-interface Reserved {
-  /** Undefined: nothing is wanted. */
-  reservationId?: string;
-}
-
-/** `refusal`: why nothing is reserved. Throws `temporarily_unavailable`. */
-async function reserveWanted(
-  call: PlacedCall,
-  place: OwnHome,
-  wantedNow: Wanted | (() => Promise<Wanted>),
-): Promise<Reserved | { refusal: ProblemError }> {
-  try {
-    const wanted = typeof wantedNow === 'function' ? await wantedNow() : wantedNow;
-    if (wanted.monitors + wanted.endpoints === 0) return {};
-    const reserved = await reserve(call, place, wanted);
-    return typeof reserved === 'string' ? { reservationId: reserved } : { refusal: reserved };
-  } catch (error) {
-    // What the call names is gone: the work says so, or has its answer of before.
-    if (error instanceof ProblemError && !error.retryable) return { refusal: error };
-    throw error;
-  }
-}
-
-/** The id of the reservation, or why there is none. */
-async function reserve(call: PlacedCall, place: Place, wanted: Wanted): Promise<string | ProblemError> {
+/** The id of the reservation. Throws `plan_limit_reached` and `temporarily_unavailable`. */
+async function reserve(call: PlacedCall, place: Place, wanted: Wanted): Promise<string> {
   const [home] = call.homes;
   // While the default database is away nothing is made that takes a slot, and the refusal names that one.
   const reserveNow = () => inHome(home, (db) => tryToReserve(call, { db, place, wanted }));
   const first = await reserveNow();
   if (typeof first === 'string') return first;
   // What was deleted in a place since its last report is free.
-  const { places, default: source } = call.context.databases;
-  await Promise.allSettled(places.map((one) => askPlace(one, () => reportSlots(source, one))));
-  return await reserveNow();
+  const { databases } = call.context;
+  await Promise.allSettled(databases.places.map((one) => reportOf(databases, one).ask()));
+  const second = await reserveNow();
+  if (typeof second === 'string') return second;
+  throw second;
+}
+
+/** Of each place of this process: calls that are refused at once share its reports. */
+const reports = new WeakMap<OwnHome, SharedRun>();
+
+function reportOf({ default: source }: Pick<Databases, 'default'>, place: OwnHome): SharedRun {
+  const known = reports.get(place);
+  if (known) return known;
+  const shared = new SharedRun(async () => {
+    await askPlace(place, () => reportSlots(source, place));
+  });
+  reports.set(place, shared);
+  return shared;
 }
 
 /** As `askHome`: a place that is known to be away costs no time. */

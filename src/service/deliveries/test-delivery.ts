@@ -110,15 +110,16 @@ async function prepare(
   call: TestDeliveryCall,
 ): Promise<PreparedTest | { record: TestDeliveryRecord }> {
   const endpoint = await lockCallback(tx, ref);
-  requireActive(endpoint);
   const nowMs = await readNow(tx);
+  const earlier = await findEarlier(tx, call, nowMs);
+  if (earlier !== undefined) return { record: await readResult(tx, ref.projectId, earlier) };
+  requireActive(endpoint);
   const deliveryId = newId('dlv', nowMs);
   const body = buildTestEvent({ atMs: nowMs, organizationId: call.caller.organizationId, ...ref });
   const message = { webhookId: webhookIdOf(call, nowMs), body };
   const times = { createdMs: nowMs, takeoverMs: nowMs + TAKEOVER_MS };
   const delivery = { ...ref, deliveryId, ...message, ...times };
-  const isNew = await insertTestDelivery(tx, delivery);
-  if (!isNew) return { record: await readDuplicate(tx, delivery) };
+  await insertTestDelivery(tx, delivery);
   if (await isTestUnderWay(tx, delivery)) throw otherTestRuns();
   const { kind, urlBox, relayTopicId } = endpoint;
   const addressBox = relayTopicId === undefined ? urlBox : await findRelayTopicBox(tx, relayTopicId);
@@ -143,23 +144,30 @@ function requireActive(endpoint: EndpointRow): void {
 }
 
 /**
- * The same `webhook-id` for every call with one key, so that concurrent duplicates on several replicas, and a repeated call
- * after a crash, send one message. The day is part of it, because a key may be used again after 24 hours.
+ * The delivery of an earlier call with the key: concurrent duplicates on several replicas, and a repeated call after a crash,
+ * send one message. Its id may have the day before in it. The caller has locked the endpoint's row, so that none is made
+ * meanwhile.
  */
+async function findEarlier(
+  tx: Queryable,
+  call: TestDeliveryCall,
+  nowMs: number,
+): Promise<string | undefined> {
+  const sinceMs = nowMs - DAY_MS;
+  const webhookIds = [nowMs, sinceMs].map((atMs) => webhookIdOf(call, atMs));
+  return await findTestDelivery(tx, { projectId: call.caller.projectId, webhookIds, sinceMs });
+}
+
+/** The same for every call with one key on one day (UTC): a key may be used again after 24 hours. */
 function webhookIdOf({ caller, endpointId, idempotencyKey }: TestDeliveryCall, nowMs: number): string {
   const text = [caller.projectId, endpointId, idempotencyKey, Math.floor(nowMs / DAY_MS)].join('\n');
   return `msg_${createHash('sha256').update(text).digest('hex').slice(0, 32)}`;
 }
 
 /** The result of the call that came first, without the body of the receiver's answer, which is not kept. */
-async function readDuplicate(
-  tx: Queryable,
-  message: { projectId: string; webhookId: string },
-): Promise<TestDeliveryRecord> {
-  const { projectId } = message;
-  const deliveryId = await findTestDelivery(tx, message);
-  const delivery = deliveryId && (await findDelivery(tx, projectId, deliveryId));
-  const attempt = deliveryId && (await listAttempts(tx, projectId, deliveryId)).at(-1);
+async function readResult(tx: Queryable, projectId: string, deliveryId: string): Promise<TestDeliveryRecord> {
+  const delivery = await findDelivery(tx, projectId, deliveryId);
+  const attempt = (await listAttempts(tx, projectId, deliveryId)).at(-1);
   if (!delivery || !attempt) {
     throw new ProblemError('conflict', {
       detail: 'The test delivery of this Idempotency-Key is still running: try again with the same key.',

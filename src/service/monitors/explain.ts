@@ -5,8 +5,10 @@ import { explain } from '../../domain/explain/explain.ts';
 import type { Explanation, IncidentThen, Situation } from '../../domain/explain/situation.ts';
 import { REALERT_MS } from '../../domain/incident.ts';
 import { type LiveState, newLiveState } from '../../domain/monitor.ts';
+import { compileRules, keysRead } from '../../domain/rules/compile.ts';
 import { deadlinesOf, mergeOutages } from '../../domain/silence.ts';
 import { type BeatPlace, findBeat } from '../../store/beats/observations-read.ts';
+import { findPastSuccesses } from '../../store/beats/past-successes.ts';
 import { findIncidentsAt, type PastIncident } from '../../store/incidents/past-incidents.ts';
 import { listPastChanges } from '../../store/monitors/monitor-changes.ts';
 import type { MonitorName } from '../../store/monitors/monitors.ts';
@@ -16,6 +18,7 @@ import { readOutages } from '../../store/upkeep/service-clock.ts';
 import { resolveTargets } from '../callbacks/callback-targets.ts';
 import type { ServiceContext } from '../calls/context.ts';
 import { classifyStart, findStartThen, type KnownPast, missedAt } from './clock-start.ts';
+import { type ExplainedService, explainedService } from './explained-service.ts';
 import { findMonitor, timingOf } from './monitor-access.ts';
 import { type PastState, replay, statesAfter } from './past-clock.ts';
 import { BEATS, KEPT_MS, MOST_CHANGES, requireBeats, requireKept } from './past-moment.ts';
@@ -27,7 +30,7 @@ export interface ExplainedMonitor extends Explanation {
   lastBeat?: Partial<BeatPlace> & Pick<BeatPlace, 'receivedMs'>;
 }
 
-/** Undefined `atMs`: now. Throws `not_found`, `conflict`, and `validation_failed` for a moment that is not kept. */
+/** Undefined `atMs`: now. Throws `not_found`, `conflict`, and `plan_limit_reached` or `validation_failed` for a moment that is not kept. */
 export async function explainMonitor(
   db: Database,
   context: Pick<ServiceContext, 'minimumIntervalSeconds' | 'findPlan'>,
@@ -44,7 +47,8 @@ export async function explainMonitor(
     const lastBeat = await findLastBeat(tx, moment);
     if (!lastBeat) await requireBeats(tx, record, moment.atMs);
     const timing = (moment.isNow ? undefined : states.at(-1)?.timing) ?? timingOf(context, record);
-    const facts = { ...moment, timing, states, incidents, lastBeat };
+    const service = explainedService(timingOf(context, record), record);
+    const facts = { ...moment, timing, states, incidents, lastBeat, service };
     const clock = moment.isNow ? await clockNow(tx, facts) : await clockThen(tx, facts);
     const explanation = explain({
       atMs: moment.atMs,
@@ -52,8 +56,10 @@ export async function explainMonitor(
       incidents,
       changes: changesSince(states, clock.live),
       action: actionOf(states),
+      reason: (moment.isNow ? record : states.at(-1))?.maintenance?.reason,
       unbound: await findUnbound(tx, facts),
-      serviceState: moment.isNow ? record.serviceState : undefined,
+      ...(moment.isNow ? service : restThen(service, moment.atMs)),
+      rules: await rulesThen(tx, facts),
       ...clock,
     });
     return { monitorId: record.monitorId, atMs: moment.atMs, lastBeat, ...explanation };
@@ -64,6 +70,27 @@ interface Facts extends KnownPast {
   isNow: boolean;
   timing: Situation['timing'];
   lastBeat?: ExplainedMonitor['lastBeat'];
+  service: ExplainedService;
+}
+
+/** A rest that had begun. States of the past are not kept. */
+function restThen({ restsSinceMs }: ExplainedService, atMs: number): Pick<Situation, 'restsSinceMs'> {
+  return { restsSinceMs: restsSinceMs !== undefined && restsSinceMs <= atMs ? restsSinceMs : undefined };
+}
+
+/** The rules of then, with the successes before. */
+async function rulesThen(
+  tx: Queryable,
+  { record, states, isNow, atMs, lastBeat }: Facts,
+): Promise<Situation['rules']> {
+  const { configuration } = (isNow ? undefined : states.at(-1)) ?? record;
+  const compiled = compileRules(configuration.measurements);
+  if (compiled.measurements.size === 0) return undefined;
+  const { projectId, monitorKey } = record;
+  const lastSequence = lastBeat?.sequence ?? 0;
+  const of = { projectId, monitorKey, lastSequence, read: keysRead(compiled) };
+  const past = await findPastSuccesses(tx, [of], atMs - KEPT_MS);
+  return { compiled, history: past.get(monitorKey) ?? [] };
 }
 
 type Clock = Pick<Situation, 'live' | 'start' | 'outages' | 'isCadenceLost'>;
@@ -91,8 +118,8 @@ async function clockNow(tx: Queryable, { record, states }: Facts): Promise<Clock
 
 async function clockThen(tx: Queryable, facts: Facts): Promise<Clock> {
   const { record, states, timing, incidents, atMs } = facts;
-  const { restsSinceMs = atMs + 1 } = record.live;
-  if (restsSinceMs <= atMs) return await clockNow(tx, facts);
+  const { restsSinceMs } = facts.service;
+  if (restsSinceMs !== undefined && restsSinceMs <= atMs) return await clockNow(tx, facts);
   const start = await findStartThen(tx, facts);
   const { known, isCadenceLost } = knownThen(facts);
   const missed = missedAt(incidents);
@@ -101,7 +128,7 @@ async function clockThen(tx: Queryable, facts: Facts): Promise<Clock> {
   const deadlines = deadlinesOf(timing, live, outages);
   // An open incident says nothing of a deadline that was missed again.
   const isMissed = missed && (missed.sinceMs > (start?.atMs ?? 0) || (deadlines.at(-1) ?? atMs) <= atMs);
-  if (isMissed) return { live: stopClock(live), start: start?.by, outages: [] };
+  if (isMissed) return { live: stopClock(live), start: start?.by, outages };
   const missedCount = deadlines.filter((deadlineMs) => deadlineMs <= atMs).length;
   const counted = { ...live, missedCount: Math.min(missedCount, Math.max(0, deadlines.length - 1)) };
   const isOwn = record.live.anchorMs === start?.atMs;
@@ -151,9 +178,8 @@ function changesSince(states: readonly PastState[], { anchorMs = 0 }: LiveState)
 
 function actionOf(states: readonly PastState[]): Situation['action'] {
   const newest = states.findLast(({ change }) => change.kind === 'lifecycle');
-  if (newest?.change.kind !== 'lifecycle') return undefined;
-  const { change, occurredMs, actor } = newest;
-  return { action: change.action, atMs: occurredMs, actor, reason: change.maintenance?.reason };
+  if (!newest) return undefined;
+  return { atMs: newest.occurredMs, actor: newest.actor };
 }
 
 function incidentThen({ incident, entries }: PastIncident): IncidentThen {
@@ -180,8 +206,10 @@ function incidentThen({ incident, entries }: PastIncident): IncidentThen {
 
 /** When its last alert was due: the row of an incident knows only the newest one. */
 function alertedThen(openedMs: number, entries: PastIncident['entries']): number {
-  const reopened = entries.filter(({ type }) => type === 'reopened');
-  return reopened.reduce((lastMs, { atMs }) => (atMs - lastMs < REALERT_MS ? lastMs : atMs), openedMs);
+  return entries.reduce((lastMs, { type, atMs }) => {
+    if (type === 'escalated') return atMs;
+    return type === 'reopened' && atMs - lastMs >= REALERT_MS ? atMs : lastMs;
+  }, openedMs);
 }
 
 /** What an endpoint was in the past is known where an alert was not sent: the timeline of its incident says so. */

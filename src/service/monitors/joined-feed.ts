@@ -4,9 +4,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Jurisdiction } from '../../domain/monitor.ts';
 import { askHome, jurisdictionAway, type SharedHome } from '../calls/homes.ts';
 import {
+  type ExplainedItem,
   type Feed,
   type FeedCursor,
-  type FeedItem,
   type FeedRequest,
   type FeedWatch,
   pauseOf,
@@ -26,7 +26,7 @@ export interface FeedHome extends SharedHome {
 export type FeedCursors = ReadonlyMap<string, FeedCursor>;
 
 export interface JoinedFeed {
-  items: FeedItem[];
+  items: ExplainedItem[];
   next: FeedCursors;
   hasMore: boolean;
   /** Whose monitors are not in it. */
@@ -68,7 +68,7 @@ async function readPages(
     })),
   );
   const next = new Map(cursors);
-  const items: FeedItem[] = [];
+  const items: ExplainedItem[] = [];
   const away: Jurisdiction[] = [];
   let hasMore = false;
   let present = 0;

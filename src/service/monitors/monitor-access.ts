@@ -3,6 +3,7 @@
 // the use cases decide what changes.
 import { type LiveState, type Timing, toTiming } from '../../domain/monitor.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
+import { restUntilReturn } from '../../domain/wake.ts';
 import { lockLive, type MonitorRef, updateLive } from '../../store/monitors/live.ts';
 import {
   type ChangeKind,
@@ -67,7 +68,10 @@ export async function lockMonitor(
       detail: `The monitor now has configuration version ${record.configurationVersion}: read it again, then repeat the change.`,
     });
   }
-  return { record, timing: timingOf(context, record), nowMs };
+  const timing = timingOf(context, record);
+  // A change of the configuration must not count from a deadline that no sweeper saw during a suspension.
+  const live = restUntilReturn(timing, record.live, { nowMs, returnedMs: record.returnedMs });
+  return { record: { ...record, live }, timing, nowMs };
 }
 
 /** The part of a record that the domain decides by. */

@@ -7,7 +7,8 @@ import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
 import { lockMonitor, saveMonitor, timingOf, type VersionedName } from './monitor-access.ts';
 import { requireAllowedCadence } from './monitor-cadence.ts';
-import { requireAllowedRules } from './monitor-rules.ts';
+import { type RulePath, requireAllowedRules } from './monitor-rules.ts';
+import { endRemovedRules } from './removed-rules.ts';
 
 /** Makes the new configuration from the current one. Throws `validation_failed`. */
 export type Merge = (current: MonitorConfiguration) => MonitorConfiguration;
@@ -15,7 +16,11 @@ export type Merge = (current: MonitorConfiguration) => MonitorConfiguration;
 export interface ConfigurationChange {
   name: VersionedName;
   merge: Merge;
+  /** Default: in a patch. */
+  pathOfRule?: RulePath;
 }
+
+const pathInPatch: RulePath = (key, field) => `patch.measurements.${key}.${field}`;
 
 /**
  * Changes the configuration. The same configuration keeps its version, and nothing is written.
@@ -25,9 +30,10 @@ export async function changeConfiguration(
   tx: Queryable,
   context: ServiceContext,
   caller: Caller,
-  { name, merge }: ConfigurationChange,
+  { name, merge, pathOfRule = pathInPatch }: ConfigurationChange,
 ): Promise<MonitorRecord> {
-  const { record, timing, nowMs } = await lockMonitor(tx, context, name);
+  const locked = await lockMonitor(tx, context, name);
+  const { record, timing, nowMs } = locked;
   const configuration = merge(record.configuration);
   if (isSame(record.configuration, configuration)) return record;
   const plan = context.findPlan(record.planId);
@@ -35,10 +41,12 @@ export async function changeConfiguration(
     requireAllowedCadence(plan, configuration, nowMs, 'patch.');
   }
   const rules = { before: record.configuration.measurements, after: configuration.measurements };
-  requireAllowedRules(plan, rules, 'patch.measurements.');
-  const changed = { ...record, configuration };
+  requireAllowedRules(plan, rules, pathOfRule);
+  const hasSameRules = isSame(rules.before, rules.after);
+  const judged = hasSameRules ? record : await endRemovedRules(tx, locked, rules.after, caller.actor);
+  const changed = { ...judged, configuration };
   const live = refit({ before: timing, after: timingOf(context, changed) }, changes(record, changed), {
-    live: record.live,
+    live: judged.live,
     isMissed: record.openIncidents.some(({ kind }) => kind === 'missed_deadline'),
     nowMs,
   });

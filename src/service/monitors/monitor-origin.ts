@@ -121,22 +121,39 @@ async function renew(
 
 /**
  * Frees the origin for a new monitor where the one that has it is archived and can't be restored any more. Throws
- * `origin_taken` for any other, but for one of this database that has the id of the new monitor: that is another conflict.
+ * `origin_taken` for any other, but for one that has the id of the new monitor: that is another conflict.
  */
 export async function claimOrigin(
   tx: Queryable,
   caller: Caller,
-  {
-    origin,
-    monitorId,
-  }: { origin: MonitorOrigin /** Undefined: it is in another database. */; monitorId?: string },
+  { origin, monitorId }: { origin: MonitorOrigin; monitorId: string },
 ): Promise<void> {
   const held = await lockHolder(tx, caller.projectId, origin, monitorId);
   if (!held) return;
-  const { record, nowMs } = held;
-  const isOver = record.lifecycle === 'archived' && (record.restorableUntilMs ?? nowMs) <= nowMs;
-  if (!isOver) throw originTaken(record.monitorId, origin);
-  await release(tx, record, { caller, nowMs });
+  if (!isOver(held)) throw originTaken(held.record.monitorId, origin);
+  await release(tx, held.record, { caller, nowMs: held.nowMs });
+}
+
+/** Whether a monitor has the origin that `releaseOver` would take it from. Throws `origin_taken` for any other one. */
+export async function isHeldByOver(
+  tx: Queryable,
+  { projectId }: Pick<Caller, 'projectId'>,
+  origin: MonitorOrigin,
+): Promise<boolean> {
+  const held = await lockHolder(tx, projectId, origin);
+  if (held && !isOver(held)) throw originTaken(held.record.monitorId, origin);
+  return held !== undefined;
+}
+
+/** Takes the origin from the monitor that has it, if that is archived and can't be restored any more. */
+export async function releaseOver(tx: Queryable, caller: Caller, origin: MonitorOrigin): Promise<void> {
+  const held = await lockHolder(tx, caller.projectId, origin);
+  if (held && isOver(held)) await release(tx, held.record, { caller, nowMs: held.nowMs });
+}
+
+/** Whether the monitor is archived and can't be restored any more: the sweeper deletes it. */
+function isOver({ record, nowMs }: { record: MonitorRecord; nowMs: number }): boolean {
+  return record.lifecycle === 'archived' && (record.restorableUntilMs ?? nowMs) <= nowMs;
 }
 
 function originTaken(monitorId: string, origin: MonitorOrigin): ProblemError {

@@ -3,23 +3,26 @@ import { isDeepStrictEqual } from 'node:util';
 import type { MeasurementRule } from '../../domain/monitor.ts';
 import { DETECTOR_FEATURES, type DetectorFeature, featureNotInPlan, type Plan } from '../../domain/plan.ts';
 
+/** Where a call states a field of a measurement's rule. */
+export type RulePath = (key: string, field: string) => string;
+
 type Rules = Readonly<Record<string, MeasurementRule>>;
 
 /**
  * Throws `plan_limit_reached` for a feature that the plan does not have and that the change states, or states anew: what a
- * larger plan has left stays, and goes on. `prefix` is the path of the measurements, with a dot at its end.
+ * larger plan has left stays, and goes on. `pathOf`: the path of a field of a key's rule in the call.
  */
 export function requireAllowedRules(
   plan: Plan,
   { before, after }: { before: Rules; after: Rules },
-  prefix: string,
+  pathOf: RulePath,
 ): void {
   for (const [key, rule] of Object.entries(after)) {
     for (const feature of DETECTOR_FEATURES) {
       if (plan.detectorFeatures.includes(feature)) continue;
       const [field, stated] = partOf(rule, feature);
       if (stated === undefined || isDeepStrictEqual(stated, partOf(before[key] ?? {}, feature)[1])) continue;
-      throw featureNotInPlan(plan, feature, `${prefix}${key}.${field}`);
+      throw featureNotInPlan(plan, feature, pathOf(key, field));
     }
   }
 }

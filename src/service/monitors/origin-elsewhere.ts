@@ -5,10 +5,11 @@ import type { MonitorOrigin } from '../../domain/origin.ts';
 import { findOriginHolder } from '../../store/monitors/monitor-origins.ts';
 import type { Database, Queryable } from '../../store/postgres/pool.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
+import { ahead } from '../calls/ahead.ts';
 import type { Caller } from '../calls/context.ts';
 import { askHome, type Homes, withMonitors } from '../calls/homes.ts';
 import { findMonitorRef } from './monitor-access.ts';
-import { claimOrigin, type OriginChange, releaseOrigin } from './monitor-origin.ts';
+import { isHeldByOver, type OriginChange, releaseOrigin, releaseOver } from './monitor-origin.ts';
 
 /** A call that gives an origin to a monitor in the database `db`. */
 export interface OriginCall {
@@ -17,9 +18,29 @@ export interface OriginCall {
   homes: Homes;
 }
 
-/** For a new monitor: as `claimOrigin`, in the other databases. Throws `origin_taken`. */
-export async function claimOriginElsewhere(call: OriginCall, origin: MonitorOrigin): Promise<void> {
-  await inOthers(call, origin, (tx) => claimOrigin(tx, call.caller, { origin }));
+/**
+ * Makes a monitor with the origin. First it asks the other databases; `requireFree` throws `origin_taken`, inside the write as
+ * `ahead` says. A monitor there that is archived and can't be restored any more loses the origin after the new one is made: a
+ * creation that is refused takes nothing. Where that fails, or the process dies before it, the creation stands, and both have
+ * the origin until a call sets it or a sweeper deletes the archived one.
+ */
+export async function withOriginElsewhere<Result>(
+  call: OriginCall,
+  origin: MonitorOrigin | undefined,
+  create: (requireFree: () => void) => Promise<Result>,
+): Promise<Result> {
+  if (call.homes.length === 1 || origin === undefined) return await create(() => undefined);
+  let isHeld = false;
+  const requireFree = await ahead(() =>
+    inOthers(call, origin, async (tx) => {
+      if (await isHeldByOver(tx, call.caller, origin)) isHeld = true;
+    }),
+  );
+  const created = await create(requireFree);
+  // An error here would deny what is committed.
+  if (isHeld)
+    await inOthers(call, origin, (tx) => releaseOver(tx, call.caller, origin)).catch(() => undefined);
+  return created;
 }
 
 /**

@@ -1,6 +1,6 @@
 // Which moments of a monitor's past can be explained (docs/contract/monitors.md): those of which everything is kept.
 import type { BeatKind } from '../../domain/beat.ts';
-import type { Plan } from '../../domain/plan.ts';
+import { type Plan, planLimitReached, retentionExceeded } from '../../domain/plan.ts';
 import { invalidField } from '../../domain/problem.ts';
 import { DAY_MS, KEPT_DAYS } from '../../domain/retention.ts';
 import { toTime } from '../../domain/timestamp.ts';
@@ -16,22 +16,21 @@ export const KEPT_MS = KEPT_DAYS.observations * DAY_MS;
 /** The newest changes that are looked at. Of more changes in one silence the newest decide. */
 export const MOST_CHANGES = 100;
 
-/** Throws `validation_failed` for a moment that is not in the time that the plan keeps. Undefined: now. */
-export function requireKept(
-  { nowMs, createdMs }: MonitorRecord,
-  { observationRetentionSeconds }: Plan,
-  atMs: number | undefined,
-): void {
+/**
+ * Throws `plan_limit_reached` for a moment that a larger plan would keep, and `validation_failed` for one that none keeps.
+ * Undefined: now.
+ */
+export function requireKept({ nowMs, createdMs }: MonitorRecord, plan: Plan, atMs: number | undefined): void {
   if (atMs === undefined) return;
   if (atMs > nowMs) throw invalidField('at', 'Must not be in the future.', 'in_future');
   if (atMs < createdMs) {
     const created = toTime(createdMs);
     throw invalidField('at', `Must not be before the monitor was created, at ${created}.`, 'before_creation');
   }
-  const keptMs = observationRetentionSeconds * 1000;
-  if (atMs < nowMs - keptMs) {
-    throw invalidField('at', `Must be at most ${keptMs / DAY_MS} days ago.`, 'too_early');
-  }
+  const keptMs = plan.observationRetentionSeconds * 1000;
+  if (atMs >= nowMs - keptMs) return;
+  if (atMs >= nowMs - KEPT_MS) throw planLimitReached(plan, retentionExceeded(plan, nowMs - atMs), 'at');
+  throw invalidField('at', `Must be at most ${keptMs / DAY_MS} days ago.`, 'too_early');
 }
 
 /**

@@ -1,6 +1,6 @@
 // The series of a monitor: from hours that are summed up, and from single observations where those are younger or finer.
-import { type FindPlan, findPlan as findBuiltInPlan } from '../../domain/plan.ts';
-import { keptObservations, type ObservationTerms } from '../../domain/retention.ts';
+import { type FindPlan, findPlan as findBuiltInPlan, type Plan } from '../../domain/plan.ts';
+import { keptObservations } from '../../domain/retention.ts';
 import {
   addSums,
   isFine,
@@ -37,7 +37,7 @@ export interface SeriesBucket extends Span {
   sums: Sums | undefined;
 }
 
-/** Buckets are in the order of time, without gaps. Throws `not_found`, `conflict` and `validation_failed`. */
+/** Buckets are in the order of time, without gaps. Throws `not_found`, `conflict`, `validation_failed` and `plan_limit_reached`. */
 export async function readSeries(
   db: Queryable,
   name: MonitorName,
@@ -64,20 +64,17 @@ export async function readSeries(
 async function readKept(
   db: Queryable,
   monitor: MonitorRecord,
-  terms: ObservationTerms,
+  ofOrganization: Plan,
   { summedMs }: Pick<SeriesClock, 'summedMs'>,
-): Promise<Pick<SeriesClock, 'retentionMs' | 'firstKeptMs'>> {
+): Promise<Pick<SeriesClock, 'plan' | 'firstStoredMs' | 'firstLeftMs'>> {
   const { lastSequence } = monitor.live;
-  const { fromMs, fromSequence } = keptObservations(terms, { nowMs: monitor.nowMs, lastSequence });
-  const ofPlanMs =
+  const { fromMs, fromSequence } = keptObservations(ofOrganization, { nowMs: monitor.nowMs, lastSequence });
+  const firstStoredMs =
     fromSequence > 1
       ? await findReceivedMs(db, monitor, { sequence: fromSequence, sinceMs: fromMs })
       : undefined;
-  const deletedMs = await findDeletedUntil(db, monitor, { sinceMs: fromMs, summedMs });
-  return {
-    retentionMs: terms.observationRetentionSeconds * 1000,
-    firstKeptMs: Math.max(ofPlanMs ?? 0, deletedMs ?? 0),
-  };
+  const firstLeftMs = await findDeletedUntil(db, monitor, { sinceMs: fromMs, summedMs });
+  return { plan: ofOrganization, firstStoredMs, firstLeftMs };
 }
 
 /** Fine buckets are read from observations alone, and so no more of these than one statement reads. */

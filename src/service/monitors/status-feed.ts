@@ -5,20 +5,17 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { FeedMoment } from '../../store/monitors/feed-moment.ts';
 import { haveChanged } from '../../store/monitors/feed-poll.ts';
 import type { MonitorRef } from '../../store/monitors/live.ts';
-import {
-  type FeedItem,
-  type FeedScope,
-  readFeedPage,
-  type Snapshot,
-} from '../../store/monitors/status-feed.ts';
+import { type FeedScope, readFeedPage, type Snapshot } from '../../store/monitors/status-feed.ts';
 import type { Database, Queryable } from '../../store/postgres/pool.ts';
+import type { ServiceContext } from '../calls/context.ts';
 import { SharedPoller } from '../calls/shared-poller.ts';
+import { type ExplainedItem, explainItems } from './feed-reasons.ts';
 
 const POLL_MS = 200;
 /** A cursor that was cut shows changes again and again: a caller that follows it does so no more often. */
 const CUT_PAUSE_MS = 1_000;
 
-export type { FeedItem, FeedScope, Snapshot };
+export type { ExplainedItem, FeedScope, Snapshot };
 
 export interface FeedCursor {
   /** The history of transactions that the snapshots belong to. */
@@ -33,7 +30,7 @@ export interface FeedCursor {
 }
 
 export interface Feed {
-  items: FeedItem[];
+  items: ExplainedItem[];
   next: FeedCursor;
 }
 
@@ -64,6 +61,7 @@ export function createFeedWatch(db: Queryable): FeedWatch {
 }
 
 export interface FeedRequest {
+  context: Pick<ServiceContext, 'minimumIntervalSeconds'>;
   scope: FeedScope;
   cursor?: FeedCursor;
   limit: number;
@@ -102,7 +100,7 @@ export function pauseOf(cursor: FeedCursor | undefined, heldMs: number): number 
 /** A page without a wait. */
 export async function readPage(
   db: Database,
-  request: Pick<FeedRequest, 'scope' | 'limit' | 'stretch'>,
+  request: Pick<FeedRequest, 'context' | 'scope' | 'limit' | 'stretch'>,
   cursor: FeedCursor | undefined,
 ): Promise<Feed> {
   const { scope, limit, stretch } = request;
@@ -116,7 +114,7 @@ export async function readPage(
 
   const listing = page.next && { after: page.next, since };
   return {
-    items: page.items,
+    items: await explainItems(db, request.context, page.items),
     next: { history, snapshot: cursor?.listing ? cursor.snapshot : snapshot, listing },
   };
 }

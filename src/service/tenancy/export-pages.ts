@@ -1,4 +1,5 @@
 // What an export reads: its order, and a page of each kind of what a project has, in an order that never changes.
+import { DAY_MS } from '../../domain/retention.ts';
 import {
   listExportedBuckets,
   listExportedObservations,
@@ -13,7 +14,7 @@ import { listMonitorsByKey } from '../../store/monitors/monitors-by-key.ts';
 import type { Database } from '../../store/postgres/pool.ts';
 import type { Project } from '../../store/tenancy/projects.ts';
 import type { UsageRecord } from '../../store/tenancy/usage.ts';
-import { type ExportHome, type ExportSources, keptFrom } from './export-homes.ts';
+import { type ExportHome, type ExportSources, type ExportSpan, keptFrom } from './export-homes.ts';
 
 export interface ExportScope {
   organizationId: string;
@@ -137,7 +138,7 @@ export const READ: Record<OfHomes, ReadOfHome> = {
     const { span, keptFromMs } = home;
     const page = await listExportedObservations(db, projectId, after && { monitorKey, sequence }, {
       ...{ ...termsOf(walk, home), format: walk.order.format, limits: nextLimits(walk) },
-      ...{ fromMs: Math.max(span.observationsFromMs, keptFromMs), untilMs: span.startedMs + CLOCK_SLACK_MS },
+      ...{ fromMs: Math.max(span.observationsFromMs, keptFromMs), untilMs: observationsUntil(span) },
     });
     return historyOf(walk, page, (end) => [end.monitorKey, end.sequence]);
   },
@@ -174,18 +175,24 @@ function historyOf<Place>(
     end: keyOfPlace(end),
   }));
   // Its last monitors may have nothing.
-  const last = parts.pop() ?? { content: { kind: 'history', text: NO_TEXT, lines: 0 } as const };
+  const last = parts.pop() ?? { content: NOTHING };
   return { parts: [...parts, { ...last, end }], end, hasMore: page.hasMore };
 }
 
-const NO_TEXT = Buffer.alloc(0);
+/** What says how far the walk is, and no more. */
+export const NOTHING = { kind: 'history', text: Buffer.alloc(0), lines: 0 } as const;
 
 const nextLimits = ({ pages: { lines, bytes, monitors }, lineBytes }: Walk): HistoryLimits => ({
   ...{ lines, bytes, monitors, lineBytes },
 });
 
+/** As late may a day of observations end: the clock of the database may have been set back. */
+const CLOCK_SLACK_MS = 3_600_000;
+
 /**
- * What came so long after the start is not read, so that an export beside beats ends. Not the start itself: the clock of
- * the database may have been set back.
+ * What came later is not read, so that an export beside beats ends. The end of a day: its partition has no rows that each
+ * page would pass by.
  */
-export const CLOCK_SLACK_MS = 3_600_000;
+function observationsUntil({ startedMs }: ExportSpan): number {
+  return Math.ceil((startedMs + CLOCK_SLACK_MS) / DAY_MS) * DAY_MS;
+}

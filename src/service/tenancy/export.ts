@@ -13,6 +13,7 @@ import {
   type Key,
   keyOf,
   LINE_BYTES,
+  NOTHING,
   type OfHomes,
   PAGES,
   type PageOf,
@@ -167,6 +168,9 @@ async function* walkOfProjects(
     for (const projectId of ids)
       if (asked.has(projectId)) yield* walkProject({ ...from, projectId, key: undefined }, read);
     before = projects.at(-1)?.projectId;
+    // Very many projects without anything take long.
+    if (before !== undefined && !asked.has(before))
+      yield [{ content: NOTHING, place: { ...from, projectId: before, key: undefined } }];
     if (before === undefined || projects.length < walk.pages.items) return;
   }
 }

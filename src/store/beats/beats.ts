@@ -2,6 +2,7 @@
 // (lockLive), then the rows that depend on them. Only this writer and retention, after 30 idle days, lock the row of a
 // lane.
 import type { BeatKind } from '../../domain/beat.ts';
+import type { Violation } from '../../domain/rules/state.ts';
 import {
   type LiveRow,
   MONITOR_REF,
@@ -30,6 +31,8 @@ interface ObservationDetail {
   runId?: string;
   message?: string;
   measurements?: Readonly<Record<string, number>>;
+  /** Absent where it violates no rule. */
+  violations?: readonly Violation[];
 }
 
 /** The columns of an observation. */
@@ -47,6 +50,7 @@ export const DETAIL: Columns<ObservationDetail> = {
   runId: column.quoted('run_id', 'text'),
   message: column.quoted('message', 'text'),
   measurements: column.json('measurements'),
+  violations: column.json('violations'),
 };
 const FULL: Columns<ObservationRow> = { ...PLAIN, ...DETAIL };
 const DETAILS = Object.keys(DETAIL) as (keyof ObservationDetail)[];

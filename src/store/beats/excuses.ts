@@ -125,8 +125,8 @@ function addExcuse(
 }
 
 /**
- * Excuses move a deadline that runs, and only one that counts from before them; and they may have been the end of an open run,
- * whatever the clock does (`mayHaveLostEnd`). Those of an earlier clock are replaced, and so are those from before the
+ * Excuses move a deadline that runs, and only one that counts from before them; and whatever the clock does, they may have been
+ * the end of an open run (`mayHaveLostEnd`), or beats that conform to a violated rule (`mayHaveLostBeat`). Those of an earlier clock are replaced, and so are those from before the
  * database's clock was set back, which lie ahead of it. The status feed is not told: nothing that it shows changes before a
  * sweeper looks.
  */
@@ -143,7 +143,7 @@ const WRITE = statement(
       excused_beats = case when ${counts} then l.excused_beats else 0 end + v.excused_beats
     from ${sql.unnest(EXCUSE_ROW, bind, ({ rows }) => rows)}
     where l.project_id = v.project_id and l.monitor_key = v.monitor_key${inShard('l', bind, ({ rows }) => rows)}
-      and (l.open_runs is not null
+      and (l.open_runs is not null or l.rule_states is not null
         or (l.deadline_ms is not null and (l.anchor_ms is null or l.anchor_ms < v.excused_ms)))`;
   },
 );

@@ -10,17 +10,22 @@ export interface MonitorRows {
   lines: number;
 }
 
-/** The lines of some monitors, one monitor after the other. */
-export type LineText = (monitors: readonly MonitorRows[]) => Buffer;
+export interface LineText {
+  /** The lines of some monitors, one monitor after the other. */
+  of: (monitors: readonly MonitorRows[]) => Buffer;
+  /** A line has so many bytes more than its head and its row together, or fewer. */
+  addedBytes: number;
+}
 
 /** What is in a cell that Postgres has sent as JSON. */
 export const json = (text: string): string => JSON.parse(text);
 
 /** Lines that Postgres has made, but for their heads and ends. */
 export function lines(end: string): LineText {
-  return (monitors) => {
-    const linesOf = ({ head, text }: MonitorRows) => text.split('\n').map((row) => `${head}${row}${end}`);
-    return Buffer.from(monitors.flatMap(linesOf).join(''));
+  const linesOf = ({ head, text }: MonitorRows) => text.split('\n').map((row) => `${head}${row}${end}`);
+  return {
+    of: (monitors) => Buffer.from(monitors.flatMap(linesOf).join('')),
+    addedBytes: Buffer.byteLength(end),
   };
 }
 
@@ -44,23 +49,21 @@ const Z = 0x5a;
 const SECOND_LENGTH = 19;
 /** Where its day ends. */
 const DAY_LENGTH = 10;
-/** Sequence, kind and time of a line are shorter. */
-const MOST_OF_PARTS = 80;
-/** A character of a string has at most so many bytes in UTF-8. */
-const BYTES_OF_CHARACTER = 3;
+/** `2026-11-23T18:40:34.000Z` has so many more than `2026-11-23 18:40:34+00`. */
+const ADDED_TO_TIME = 2;
 
 /** Rows of observations: sequence, kind, time of reception as Postgres writes it in UTC, and details where there are any. */
 export function observationLines({ names, plain, detailed, read = same }: ObservationForm): LineText {
   const [sequenceName, ...others] = names;
   const [kindName, timeName] = others.map(bytesOf) as [Buffer, Buffer];
   const [plainEnd, start, end] = [plain, ...detailed].map(bytesOf) as [Buffer, Buffer, Buffer];
-  const most = [...names, plain, ...detailed].join('').length + MOST_OF_PARTS;
-  return (monitors) => {
+  const longestEnd = Math.max(plainEnd.length, start.length + end.length);
+  const addedBytes = Buffer.byteLength(names.join('')) + ADDED_TO_TIME + longestEnd;
+  const of = (monitors: readonly MonitorRows[]) => {
     const heads = monitors.map(({ head }) => Buffer.from(`${head}${sequenceName}`));
-    const rowBytes = ({ lines, text }: MonitorRows, head: Buffer) =>
-      lines * (head.length + most) + text.length * BYTES_OF_CHARACTER;
-    const size = monitors.reduce((sum, one, place) => sum + rowBytes(one, heads[place] ?? NONE), 0);
-    const writer = new LineWriter(size);
+    const rowBytes = ({ head, lines, text }: MonitorRows) =>
+      lines * (Buffer.byteLength(head) + addedBytes) + Buffer.byteLength(text);
+    const writer = new LineWriter(monitors.reduce((sum, one) => sum + rowBytes(one), 0));
     for (const [place, { text }] of monitors.entries()) {
       const head = heads[place] ?? NONE;
       for (let at = 0; at < text.length; ) {
@@ -83,6 +86,7 @@ export function observationLines({ names, plain, detailed, read = same }: Observ
     }
     return writer.written();
   };
+  return { of, addedBytes };
 }
 
 const NONE = Buffer.alloc(0);
@@ -94,7 +98,7 @@ class LineWriter {
   #at = 0;
 
   constructor(size: number) {
-    // Pages of memory that are never written cost nothing.
+    // Node collects its garbage more often the larger its buffers are, whatever is written into them.
     this.#out = Buffer.allocUnsafeSlow(size);
   }
 
@@ -141,6 +145,7 @@ class LineWriter {
   }
 
   written(): Buffer {
+    if (this.#at > this.#out.length) throw new RangeError('Lines of the export are longer than their bound.');
     return this.#out.subarray(0, this.#at);
   }
 }

@@ -69,6 +69,7 @@ export async function listExportedObservations(
     name: `export-observations-${format}`,
     form: OBSERVATION_LINES[format],
     rows: OBSERVATIONS_AFTER,
+    mayHaveRows: `m.last_sequence > ${SEQUENCE_OF_PLACE}`,
     keys: [{ column: 'o.sequence', type: 'bigint', last: 'max(r.key0)' }],
   };
   const terms = { projectId, monitorKey, ...query };
@@ -84,9 +85,12 @@ export async function listExportedObservations(
   );
 }
 
+/** SQL: the last sequence of a monitor `m` that was read. */
+const SEQUENCE_OF_PLACE = 'case when m.monitor_key = w.monitor_key then w.key0 else 0 end';
+
 /** SQL. As moments, not as numbers: nothing is computed for each row, and partitions of other days are not opened. */
 const OBSERVATIONS_AFTER = `from observations o where o.project_id = $1 and o.monitor_key = m.monitor_key
-  and o.sequence > greatest(case when m.monitor_key = w.monitor_key then w.key0 else 0 end, m.kept_after)
+  and o.sequence > greatest(${SEQUENCE_OF_PLACE}, m.kept_after)
   and o.received_at >= $10::timestamptz and o.received_at < $11::timestamptz`;
 
 /** A cursor may name a moment that Postgres cannot read. */
@@ -115,7 +119,13 @@ export async function listExportedBuckets(
 ): Promise<HistoryPage<BucketPlace>> {
   const { observationsFromMs, summedMs, limits } = query;
   const { monitorKey = BEFORE_ALL, measurement = '', startMs = 0 } = after ?? {};
-  const statement = { name: 'export-buckets', form: BUCKET_LINES, rows: BUCKETS_AFTER, keys: BUCKET_KEYS };
+  const statement = {
+    name: 'export-buckets',
+    form: BUCKET_LINES,
+    rows: BUCKETS_AFTER,
+    mayHaveRows: 'm.last_sequence > 0',
+    keys: BUCKET_KEYS,
+  };
   const terms = { projectId, monitorKey, ...query };
   const values = [measurement, momentOf(startMs), observationsFromMs, summedMs];
   return await readPage(

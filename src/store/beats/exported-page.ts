@@ -52,6 +52,8 @@ export interface PageQuery {
   form: LineForm;
   /** A FROM with a WHERE: the rows of a monitor `m`, and where it is that of `w` those after its keys (`w.key0`, …). */
   rows: string;
+  /** SQL over `m` and `w`: false of a monitor that cannot have such rows. Nothing is looked for then, in no partition. */
+  mayHaveRows: string;
   /** The columns of their order, after the monitor. */
   keys: readonly PageKey[];
 }
@@ -73,7 +75,7 @@ export const FIRST_KEY = 9;
  * other measurements, and no row is sorted, counted or kept by itself. Few rows may have many bytes: Postgres writes a number
  * of jsonb without an exponent, in up to 326 of them. A block that would make the page larger than it may be is not given.
  */
-function statementOf({ form: { head, row }, rows, keys }: PageQuery): string {
+function statementOf({ form: { head, row, text }, rows, mayHaveRows, keys }: PageQuery): string {
   const list = (of: (key: PageKey, place: number) => string) => keys.map(of).join(', ');
   const order = list(({ column }) => column);
   const most = `least(${LINES_OF_BLOCK}, w.lines_left, greatest(1, w.bytes_left / $8::bigint))`;
@@ -87,18 +89,20 @@ function statementOf({ form: { head, row }, rows, keys }: PageQuery): string {
       w.lines_left - b.lines, w.bytes_left - b.bytes, w.monitors_left - 1
     from walk w
     cross join lateral (
-      select m.monitor_key, ${head} as head, ${LAST_SEQUENCE} - $5::bigint as kept_after
-      from monitors m where m.project_id = $1 and m.monitor_key >= w.monitor_key
-        and (m.monitor_key > w.monitor_key or not w.is_whole) and ${madeUntil('$4')}
-      order by m.monitor_key limit 1) m
+      select m.*, m.last_sequence - $5::bigint as kept_after
+      from (
+        select m.monitor_key, ${head} as head, ${LAST_SEQUENCE} as last_sequence
+        from monitors m where m.project_id = $1 and m.monitor_key >= w.monitor_key
+          and (m.monitor_key > w.monitor_key or not w.is_whole) and ${madeUntil('$4')}
+        order by m.monitor_key limit 1) m) m
     cross join lateral (
       select a.*, a.bytes > w.bytes_left + $6::bigint and a.lines > 1 as is_large
       from (
         select string_agg(r.line, E'\\n') as text, count(*) as lines,
-          coalesce(octet_length(string_agg(r.line, E'\\n')), 0) + count(*) * octet_length(m.head) as bytes,
+          coalesce(octet_length(string_agg(r.line, E'\\n')), 0) + count(*) * (octet_length(m.head) + ${text.addedBytes}) as bytes,
           ${list(({ last }, place) => `${last} as key${place}`)}
         from (select ${list(({ column }, place) => `${column} as key${place}`)}, ${row} as line
-          ${rows} order by ${order} limit ${most}) r) a
+          ${rows} order by ${order} limit case when ${mayHaveRows} then ${most} else 0 end) r) a
       offset 0) b
     where ${HAS_ROOM})
   select w.monitor_key, w.is_whole, ${list(({ read = same }, place) => `${read(`w.key${place}`)} as key${place}`)},
@@ -211,7 +215,7 @@ function blocksOf<Place>(
     } else blocks.push({ monitors: [{ head, text, lines }], lines, last: row });
   }
   return blocks.map(({ monitors, lines, last }) => ({
-    text: form.text(monitors),
+    text: form.text.of(monitors),
     lines,
     end: placeOf(last),
   }));

@@ -1,6 +1,7 @@
 // Reads observations, newest first; the beat path writes them (beats.ts). The table has a partition for each day: every
 // read bounds received_at, so that Postgres opens only the days that it needs.
 import type { BeatKind } from '../../domain/beat.ts';
+import type { Violation } from '../../domain/rules/state.ts';
 import { BEAT_GAP, HOUR_MS } from '../../domain/series.ts';
 import type { MonitorRef } from '../monitors/live.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
@@ -20,7 +21,7 @@ export interface ObservationRecord {
   message?: string;
   runId?: string;
   late: boolean;
-  violations: object[];
+  violations: Violation[];
 }
 
 const OBSERVATION: Columns<ObservationRecord> = {

@@ -15,13 +15,12 @@ export interface TestDelivery extends EndpointRef {
   takeoverMs: number;
 }
 
-/** False when the `webhookId` exists: a duplicate of the same call sends it, or has sent it (index deliveries_test). */
-export async function insertTestDelivery(tx: Queryable, delivery: TestDelivery): Promise<boolean> {
-  const { rowCount } = await tx.query(
+/** The caller has locked the endpoint's row, and then found no delivery with the `webhookId`: it is unique. */
+export async function insertTestDelivery(tx: Queryable, delivery: TestDelivery): Promise<void> {
+  await tx.query(
     `insert into deliveries (project_id, delivery_id, endpoint_id, endpoint_project_id, event, webhook_id, body,
        created_at, next_attempt_at)
-     values ($1, $2, $3, $1, 'callback.test', $4, $5, ${fromMillis('$6')}, ${fromMillis('$7')})
-     on conflict (project_id, webhook_id) where event = 'callback.test' and redelivery_of is null do nothing`,
+     values ($1, $2, $3, $1, 'callback.test', $4, $5, ${fromMillis('$6')}, ${fromMillis('$7')})`,
     [
       delivery.projectId,
       delivery.deliveryId,
@@ -32,18 +31,18 @@ export async function insertTestDelivery(tx: Queryable, delivery: TestDelivery):
       delivery.takeoverMs,
     ],
   );
-  return rowCount === 1;
 }
 
-/** The id of the test delivery with this `webhookId`. */
+/** The id of the test delivery with one of these `webhookIds` that was made after `sinceMs` (index deliveries_test). */
 export async function findTestDelivery(
   db: Queryable,
-  { projectId, webhookId }: Pick<TestDelivery, 'projectId' | 'webhookId'>,
+  { projectId, webhookIds, sinceMs }: { projectId: string; webhookIds: readonly string[]; sinceMs: number },
 ): Promise<string | undefined> {
   const { rows } = await db.query<{ delivery_id: string }>(
     `select delivery_id from deliveries
-     where project_id = $1 and webhook_id = $2 and event = 'callback.test' and redelivery_of is null`,
-    [projectId, webhookId],
+     where project_id = $1 and webhook_id = any($2) and event = 'callback.test' and redelivery_of is null
+       and created_at > ${fromMillis('$3')}`,
+    [projectId, webhookIds, sinceMs],
   );
   return rows[0]?.delivery_id;
 }

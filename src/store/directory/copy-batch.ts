@@ -1,10 +1,11 @@
 // One batch of copies of the directory (docs/adr/0013): lines and rows of one moment of the default database, written into the
 // place in one transaction. A process may die after each statement.
+import { randomUUID } from 'node:crypto';
 import type { Place } from '../postgres/databases.ts';
 import type { Database, Queryable } from '../postgres/pool.ts';
-import { inSnapshot, inTransaction } from '../postgres/transaction.ts';
+import { inSnapshot, inTransaction, withSettings } from '../postgres/transaction.ts';
 import { DIRECTORY_TABLES, hasKey, type RowKey } from './directory-tables.ts';
-import { findPlace, type KnownPlace } from './places.ts';
+import { findBatch, findPlace } from './places.ts';
 import { type Copy, writeCopies } from './write-copies.ts';
 
 /** How long a line that was refused is left alone. */
@@ -19,64 +20,76 @@ export interface DirectoryRows {
 export interface BatchOptions {
   /** Most lines; default: all. */
   limit?: number;
-  /** Only these rows. */
+  /** Only these rows, also while a full copy is under way. */
   rows?: readonly DirectoryRows[];
 }
 
-/** Copies a batch. Returns whether there may be more lines. Throws what the place says of rows that it refuses. */
-export async function copyBatch(source: Database, place: Place, options: BatchOptions): Promise<boolean> {
-  const batch = await readBatch(source, place, options);
-  if (!batch) return false;
-  const isWritten = await writeBatch(source, place, batch.copies, batch.moment);
-  return !isWritten || batch.copies.length >= (options.limit ?? Number.POSITIVE_INFINITY);
-}
+/**
+ * `stale`: nothing is written, because the place has another batch than when this one was read, or one that the default
+ * database does not know; the next step finds out.
+ */
+export type BatchResult = 'written' | 'stale' | 'empty';
 
-/** When a batch was read. What was read then is in the default database, unless that was restored since. */
-export type Moment = Pick<KnownPlace, 'fillId' | 'begun'>;
-
-export interface ReadBatch {
-  copies: readonly Copy[];
-  moment: Moment;
-}
-
-/** Lines and the rows of their keys, in the state of one moment. Undefined: there are none. */
-export async function readBatch(
+/** Copies a batch. Throws what the place says of rows that it refuses. */
+export async function copyBatch(
   source: Database,
   place: Place,
   options: BatchOptions,
-): Promise<ReadBatch | undefined> {
-  return await inSnapshot(source, async (tx) => {
-    const copies = await readCopies(tx, place, options);
-    const moment = copies.length > 0 ? await findPlace(tx, place) : undefined;
-    return moment && { copies, moment };
-  });
+): Promise<{ result: BatchResult; lines: number }> {
+  const batch = await readBatch(source, place, options);
+  if (batch === 'stale') return { result: 'stale', lines: 0 };
+  if (batch.copies.length === 0) return { result: 'empty', lines: 0 };
+  const result = (await writeBatch(place, batch)) ? 'written' : 'stale';
+  if (result === 'written') await endBatch(source, place, batch);
+  return { result, lines: batch.copies.length };
+}
+
+interface Batch {
+  id: string;
+  /** The batch that the place had before it was read. */
+  follows: string;
+  copies: readonly Copy[];
 }
 
 /**
- * Writes what was read at a moment, all or a part. False: nothing is written, because the place has a later batch of another
- * process, or one of the databases was restored; the next step finds out.
+ * Lines and the rows of their keys, in the state of one moment. The same transaction notes the batch: a default database
+ * that knows it has what was read, whenever it was backed up and restored.
  */
-export async function writeBatch(
-  source: Database,
-  place: Place,
-  copies: readonly Copy[],
-  moment: Moment,
-): Promise<boolean> {
-  // Its number is committed after the snapshot: a default database that was restored to a state without these rows lacks the
-  // number as well.
-  const batch = await beginBatch(source, place, moment);
-  if (!batch) return false;
-  const isWritten = await inTransaction(place.pool, async (tx) => {
-    const { rowCount } = await tx.query(
-      'update directory_copy set follows = begun, begun = $1 where begun between $2 and $1',
-      [batch.begun, batch.ended],
-    );
-    if (rowCount === 0) return false;
-    await writeCopies(tx, copies);
-    return true;
+async function readBatch(source: Database, place: Place, options: BatchOptions): Promise<Batch | 'stale'> {
+  const follows = await findBatch(place);
+  return await withSettings(source, 'set transaction isolation level repeatable read', async (tx) => {
+    const known = await findPlace(tx, place);
+    // Also where it is not known yet, or nobody has claimed it.
+    if (follows === undefined || known?.ended !== follows) return 'stale';
+    // Nothing is copied before all is queued: what a row refers to may have no line yet.
+    if (known.fillStep !== undefined && !options.rows) return 'stale';
+    const id = randomUUID();
+    const copies = await readCopies(tx, place, options);
+    if (copies.length > 0)
+      await tx.query('insert into directory_batches (batch_id, jurisdiction, follows) values ($1, $2, $3)', [
+        id,
+        place.jurisdiction,
+        follows,
+      ]);
+    return { id, follows, copies };
   });
-  if (isWritten) await endBatch(source, place, batch.begun, copies);
-  return isWritten;
+}
+
+/** Lines and the rows of their keys, to be copied in parts. */
+export async function readLines(source: Database, place: Place, limit: number): Promise<Copy[]> {
+  return await inSnapshot(source, (tx) => readCopies(tx, place, { limit }));
+}
+
+/** Writes it where the place still has the batch that it follows. */
+async function writeBatch({ pool }: Place, { id, follows, copies }: Batch): Promise<boolean> {
+  return await inTransaction(pool, async (tx) => {
+    const { rowCount } = await tx.query('update directory_copy set batch = $1 where batch = $2', [
+      id,
+      follows,
+    ]);
+    if (rowCount === 1) await writeCopies(tx, copies);
+    return rowCount === 1;
+  });
 }
 
 /**
@@ -112,34 +125,27 @@ async function readCopies(
   return copies;
 }
 
-type Batch = Pick<KnownPlace, 'begun' | 'ended'>;
-
-/** Undefined: the default database was restored since that moment, or a full copy began. */
-async function beginBatch(
-  source: Queryable,
-  { jurisdiction }: Place,
-  { fillId, begun }: Moment,
-): Promise<Batch | undefined> {
-  const { rows } = await source.query<Batch>(
-    `update directory_places set begun = begun + 1 where jurisdiction = $1 and fill_id = $2 and begun >= $3
-     returning begun, ended`,
-    [jurisdiction, fillId, begun],
-  );
-  return rows[0];
-}
-
-/** Deletes the lines whose number is still that of the copy. One that somebody holds has another number soon. */
+/**
+ * Notes that the place has the batch, and deletes the lines whose number is still that of the copy. One that somebody holds
+ * has another number soon. A default database that was restored does not know the batch, and keeps its lines; so does one
+ * that knows of a later batch already.
+ */
 async function endBatch(
   source: Database,
   { jurisdiction }: Place,
-  begun: number,
-  copies: readonly Copy[],
+  { id, follows, copies }: Batch,
 ): Promise<void> {
   await inTransaction(source, async (tx) => {
     // The place before its lines, as all lock them.
-    await tx.query('update directory_places set ended = greatest(ended, $2) where jurisdiction = $1', [
+    const { rowCount } = await tx.query(
+      `update directory_places p set ended = $2 where p.jurisdiction = $1 and (p.ended = $2 or (p.ended = $3
+         and exists (select from directory_batches b where b.batch_id = $2)))`,
+      [jurisdiction, id, follows],
+    );
+    if (rowCount === 0) return;
+    await tx.query('delete from directory_batches where jurisdiction = $1 and follows <> $2', [
       jurisdiction,
-      begun,
+      id,
     ]);
     await tx.query(
       `delete from directory_changes where ctid = any (array(${LINES_OF_COPIES}))`,

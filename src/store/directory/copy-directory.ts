@@ -5,21 +5,19 @@ import { isFaultOfData } from '../postgres/database-error.ts';
 import type { Place } from '../postgres/databases.ts';
 import { isDistributed } from '../postgres/engine.ts';
 import type { Database, Queryable } from '../postgres/pool.ts';
-import { copyBatch, type DirectoryRows, readBatch } from './copy-batch.ts';
+import { copyBatch, type DirectoryRows, readLines } from './copy-batch.ts';
 import { copyInHalves } from './copy-in-halves.ts';
 import { fillPlace, queueRows } from './fill-place.ts';
-import { findPlace, registerPlace, startFill, wentBack } from './places.ts';
+import { findBatch, findPlace, registerPlace, startFill, wentBack } from './places.ts';
 import { claimPlace, NO_PLACES_ON_CITUS, PlaceRefused } from './whose-place.ts';
 
 /** Lines of a batch, and keys of a page of a full copy. */
 const LINES = 500;
-/** Of a batch that was refused for its data. */
-const LINES_AFTER_FAULT = 8 * LINES;
-/** Of one that was refused again. Each copier reads so many, and no more. */
-const MOST_LINES = 50_000;
+/** Of a batch that was refused for its data. Each copier has so many rows in memory, and no more. */
+const MOST_LINES = 8 * LINES;
 
 /** Each is as long as a batch: many calls that bring rows at once overtake each other. */
-const BRING_ATTEMPTS = 20;
+const BRING_ATTEMPTS = 50;
 
 /** `waits`: for `migrate` in the place, or for a transaction that is older than the place. */
 export type CopyResult = 'more' | 'idle' | 'waits';
@@ -37,13 +35,12 @@ export async function copyDirectory(source: Database, place: Place, lines = LINE
   }
   const copy = await claimPlace(place, known.installationId);
   if (copy.schemaVersion < known.schemaVersion) return 'waits';
-  if (await wentBack(source, place, { known, copy })) {
+  if (copy.batch !== known.ended && (await wentBack(source, place, copy.batch))) {
     await startFill(source, place);
     return 'more';
   }
   if (!known.isSeen) await registerPlace(source, place);
   if (known.fillStep === undefined) return (await copyLines(source, place, lines)) ? 'more' : 'idle';
-  // Nothing is copied before all is queued: what a row refers to may have no line yet.
   await fillPlace(source, place, known, lines);
   return known.isSeen ? 'more' : 'waits';
 }
@@ -58,10 +55,18 @@ export async function bringRows(
   rows: readonly DirectoryRows[],
 ): Promise<void> {
   for (const { table, keys } of rows) await queueRows(source, place, table, keys);
-  let isLeft = true;
-  // A batch that began later may be in the place first: then this one writes nothing, and is read again.
-  for (let attempt = 1; isLeft && attempt <= BRING_ATTEMPTS; attempt += 1)
-    isLeft = await copyBatch(source, place, { rows, limit: LINES });
+  // The batch of somebody else may be in the place first: then this one writes nothing, and is read again.
+  for (let attempt = 1; attempt <= BRING_ATTEMPTS; attempt += 1) {
+    const { result, lines } = await copyBatch(source, place, { rows, limit: LINES });
+    if (result !== 'stale' && lines < LINES) return;
+    if (result === 'stale' && (await isUnknown(source, place))) return;
+  }
+}
+
+/** Whether the place cannot have a batch before a step of `copyDirectory`. Notes the batch that it has. */
+async function isUnknown(source: Queryable, place: Place): Promise<boolean> {
+  const batch = await findBatch(place);
+  return batch === undefined || (await wentBack(source, place, batch));
 }
 
 /** Whether all copies that are queued have been made and no full copy is under way. */
@@ -77,17 +82,15 @@ export async function isCopied(source: Queryable, { jurisdiction }: Place): Prom
 
 /**
  * A batch; one that the place refuses for its data again with more lines, because the row that it lacks may be in a later one.
- * What is refused even so is set aside, so that it holds up no other row.
+ * What is refused even so is set aside, so that it holds up no other row, and comes again with what it lacks.
  */
 async function copyLines(source: Database, place: Place, lines: number): Promise<boolean> {
-  for (const limit of [lines, LINES_AFTER_FAULT]) {
-    try {
-      return await copyBatch(source, place, { limit });
-    } catch (error) {
-      if (!isFaultOfData(error)) throw error;
-    }
+  try {
+    const batch = await copyBatch(source, place, { limit: lines });
+    return batch.result === 'stale' || batch.lines >= lines;
+  } catch (error) {
+    if (!isFaultOfData(error)) throw error;
   }
-  const batch = await readBatch(source, place, { limit: MOST_LINES });
-  if (batch) await copyInHalves(source, place, batch);
+  await copyInHalves(source, place, await readLines(source, place, MOST_LINES));
   return true;
 }

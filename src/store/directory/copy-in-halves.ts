@@ -3,18 +3,15 @@
 import { isFaultOfData } from '../postgres/database-error.ts';
 import type { Place } from '../postgres/databases.ts';
 import type { Database } from '../postgres/pool.ts';
-import { type ReadBatch, setAside, writeBatch } from './copy-batch.ts';
+import { copyBatch, type DirectoryRows, setAside } from './copy-batch.ts';
+import type { RowKey } from './directory-tables.ts';
 import type { Copy } from './write-copies.ts';
 
 /** Enough for a few rows among the most that are read at once. Where more are refused, the next step finds the others. */
 const MOST_ATTEMPTS = 100;
 
 /** Throws what the place said last of what it refuses, after that is set aside, and the errors of either database. */
-export async function copyInHalves(
-  source: Database,
-  place: Place,
-  { copies, moment }: ReadBatch,
-): Promise<void> {
+export async function copyInHalves(source: Database, place: Place, copies: readonly Copy[]): Promise<void> {
   // What others refer to is in the first half.
   const parts: (readonly Copy[])[] = [copies];
   const refused: Copy[] = [];
@@ -23,7 +20,9 @@ export async function copyInHalves(
     const part = parts.shift();
     if (!part) break;
     try {
-      if (!(await writeBatch(source, place, part, moment))) return;
+      // Each is read again: what was read before a restore of the default database must not be written after it.
+      const { result } = await copyBatch(source, place, { rows: rowsOf(part), limit: part.length });
+      if (result === 'stale') return;
     } catch (error) {
       if (!isFaultOfData(error)) throw error;
       fault = error as Error;
@@ -34,6 +33,13 @@ export async function copyInHalves(
   if (fault === undefined) return;
   await setAside(source, place, refused);
   throw fault;
+}
+
+function rowsOf(part: readonly Copy[]): DirectoryRows[] {
+  return [...Map.groupBy(part, ({ table }) => table)].map(([table, of]) => ({
+    table,
+    keys: of.map(({ key }) => JSON.parse(key) as RowKey),
+  }));
 }
 
 function halve(part: readonly Copy[]): (readonly Copy[])[] {

@@ -33,6 +33,7 @@ export const DIRECTORY_TABLES: readonly DirectoryTable[] = [
       'told_by',
       'grace_is_given',
       'state_due_at',
+      'returned_at',
       'billing_reconciled_at',
     ],
     nameless: 'name = organization_id::text',
@@ -60,6 +61,7 @@ export const DIRECTORY_TABLES: readonly DirectoryTable[] = [
 export const COPY_TABLES: readonly string[] = [
   'directory_places',
   'directory_changes',
+  'directory_batches',
   'directory_copy',
   'directory_rows',
   'directory_reports',

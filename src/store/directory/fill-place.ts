@@ -2,7 +2,7 @@
 import type { Place } from '../postgres/databases.ts';
 import type { Database, Queryable } from '../postgres/pool.ts';
 import { inTransaction } from '../postgres/transaction.ts';
-import { DIRECTORY_TABLES, keysAfter, type RowKey } from './directory-tables.ts';
+import { DIRECTORY_TABLES, type DirectoryTable, keysAfter, type RowKey } from './directory-tables.ts';
 import type { KnownPlace } from './places.ts';
 
 /** Queues rows for the place. */
@@ -38,28 +38,35 @@ export async function fillPlace(
 ): Promise<void> {
   const { fillId, fillStep: step, fillAfter: after } = known;
   if (step === undefined || !known.isSeen) return;
-  const page = await readPage(source, place, { step, after, limit });
-  const isLast = page.after === undefined && step === DIRECTORY_TABLES.length;
-  const nextStep = page.after === undefined ? step + 1 : step;
+  const table = DIRECTORY_TABLES[step];
+  // The last step has what the place has, so that what the directory lacks goes there too.
+  const ofPlace = table ? undefined : await readCopiesPage(place.pool, after, limit);
   await inTransaction(source, async (tx) => {
     const { rowCount } = await tx.query(
-      `update directory_places set fill_step = $4, fill_after = $5::jsonb
-       where jurisdiction = $1 and fill_step = $2 and fill_after is not distinct from $3::jsonb and fill_id = $6`,
-      [place.jurisdiction, step, after, isLast ? null : nextStep, page.after, fillId],
+      `select from directory_places
+       where jurisdiction = $1 and fill_step = $2 and fill_after is not distinct from $3::jsonb and fill_id = $4
+       for no key update`,
+      [place.jurisdiction, step, after, fillId],
     );
     if (rowCount === 0) return;
-    for (const [table, keys] of page.keys) await queueRows(tx, place, table, keys);
+    // In this transaction: what is read is not older than a restore of this database.
+    const page = table ? await readPage(tx, table, after, limit) : ofPlace;
+    if (!page) return;
+    const nextStep = page.after === undefined ? step + 1 : step;
+    await tx.query(
+      'update directory_places set fill_step = $2, fill_after = $3::jsonb where jurisdiction = $1',
+      [place.jurisdiction, nextStep > DIRECTORY_TABLES.length ? null : nextStep, page.after],
+    );
+    for (const [name, keys] of page.keys) await queueRows(tx, place, name, keys);
   });
 }
 
-/** Of a table of the directory; the last step has what the place has, so that what the directory lacks goes there too. */
 async function readPage(
   source: Queryable,
-  place: Place,
-  { step, after, limit }: { step: number; after?: string; limit: number },
+  table: DirectoryTable,
+  after: string | undefined,
+  limit: number,
 ): Promise<Page> {
-  const table = DIRECTORY_TABLES[step];
-  if (!table) return await readCopiesPage(place.pool, after, limit);
   const { rows } = await source.query<{ key: string }>(keysAfter(table), [after, limit]);
   return {
     keys: new Map([[table.name, rows.map(({ key }) => key)]]),

@@ -3,15 +3,18 @@
 import type { Place } from '../postgres/databases.ts';
 import type { Database, Queryable } from '../postgres/pool.ts';
 import { inTransaction } from '../postgres/transaction.ts';
+import { tellAnew } from './reservations.ts';
 import { SCHEMA_VERSION } from './schema-version.ts';
-import { lockCopy, type PlaceCopy } from './whose-place.ts';
+import { lockCopy } from './whose-place.ts';
 
 /** What the default database knows of a place. */
 export interface KnownPlace {
   installationId: string;
   schemaVersion: number;
-  begun: number;
-  ended: number;
+  /** The newest batch that the place is known to have; undefined: none. */
+  ended?: string;
+  /** The number of the newest report of its counts. */
+  reported: number;
   /** Of the newest full copy. */
   fillId: string;
   /** Undefined: no full copy is under way. */
@@ -37,64 +40,83 @@ export async function registerPlace(source: Queryable, { jurisdiction }: Place):
 
 /** Undefined: it is not registered. */
 export async function findPlace(source: Queryable, { jurisdiction }: Place): Promise<KnownPlace | undefined> {
-  const { rows } = await source.query<KnownPlace & { fillStep: number | null; fillAfter: string | null }>(
-    `select installation_id as "installationId", ${SCHEMA_VERSION} as "schemaVersion", begun, ended,
+  const { rows } = await source.query<
+    KnownPlace & { ended: string | null; fillStep: number | null; fillAfter: string | null }
+  >(
+    `select installation_id as "installationId", ${SCHEMA_VERSION} as "schemaVersion", ended, reported,
        fill_id as "fillId", fill_step as "fillStep", fill_after::text as "fillAfter",
        seen_from is not null and seen_from <= pg_snapshot_xmin(pg_current_snapshot()) as "isSeen"
      from directory_places cross join installation where jurisdiction = $1`,
     [jurisdiction],
   );
   const row = rows[0];
-  return row && { ...row, fillStep: row.fillStep ?? undefined, fillAfter: row.fillAfter ?? undefined };
+  return (
+    row && {
+      ...row,
+      ended: row.ended ?? undefined,
+      fillStep: row.fillStep ?? undefined,
+      fillAfter: row.fillAfter ?? undefined,
+    }
+  );
 }
 
-/** No process that stands still has begun so many batches. */
-const BATCHES_APART = 1_000_000;
+/** The newest batch that was written in the place. Undefined: nobody has claimed it. */
+export async function findBatch({ pool }: Place): Promise<string | undefined> {
+  const { rows } = await pool.query<{ batch: string }>('select batch from directory_copy');
+  return rows[0]?.batch;
+}
 
-/** Whether one of the two databases was restored: batches have ended that the place lacks, or begun that the default one lacks. */
-export async function wentBack(
-  source: Queryable,
-  place: Place,
-  { known, copy }: { known: KnownPlace; copy: PlaceCopy },
-): Promise<boolean> {
-  if (copy.begun < known.ended) return true;
-  // A full copy began, and the process died before the place had its number.
-  if (known.begun - copy.begun >= BATCHES_APART) return true;
-  // The place was restored while a process stood still, which then wrote an older batch.
-  if (copy.follows < known.ended && known.ended < copy.begun) return true;
-  if (copy.begun <= known.begun) return false;
-  // A batch may have begun since `known` was read.
-  const now = await findPlace(source, place);
-  return now === undefined || copy.begun > now.begun;
+/** SQL: that batch $2 may be the next one of the place `p`. */
+const IS_NEXT = `exists (select from directory_batches b
+  where b.jurisdiction = p.jurisdiction and b.batch_id = $2 and b.follows = p.ended)`;
+
+/**
+ * Whether one of the two databases was restored: the place has, now as when `batch` was read, a batch that the default
+ * database does not know. It knows the newest one that has ended, and those that follow it. Notes what the place has.
+ */
+export async function wentBack(source: Queryable, place: Place, batch: string): Promise<boolean> {
+  const values = [place.jurisdiction, batch];
+  await source.query(
+    `update directory_places p set ended = $2 where p.jurisdiction = $1 and ${IS_NEXT}`,
+    values,
+  );
+  // After the other one: somebody else may have noted the same at the same time.
+  const { rowCount } = await source.query(
+    `select from directory_places p where p.jurisdiction = $1 and (p.ended = $2 or ${IS_NEXT})`,
+    values,
+  );
+  // A later one may have been written since `batch` was read.
+  return rowCount === 0 && (await findBatch(place)) === batch;
 }
 
 /**
- * Begins a full copy, with numbers above all that were given. Run twice it begins anew. A process that stands still, and
- * has read what is no more, writes nothing after it.
+ * Begins a full copy, with numbers above all that the place has. Run twice it begins anew. The place first gets a batch that
+ * nobody follows: what a process has read that stands still is not written any more. It may die then: the default database
+ * does not know that batch, and another process begins the full copy.
  */
 export async function startFill(source: Database, place: Place): Promise<void> {
-  const { rows } = await place.pool.query<{ begun: number; reached: number }>(
-    `select begun, (select coalesce(max(number), 0) from directory_rows) as reached from directory_copy`,
-  );
-  const { begun = 0, reached = 0 } = rows[0] ?? {};
-  const first = await inTransaction(source, async (tx) => {
-    await tx.query('select raise_directory_numbers($1)', [reached]);
-    const { rows: raised } = await tx.query<{ begun: number; reported: number }>(
-      `update directory_places set begun = greatest(begun, $2) + ${BATCHES_APART}, ended = least(ended, $2),
-         fill_id = gen_random_uuid(), fill_step = 0, fill_after = null
-       where jurisdiction = $1 returning begun, reported`,
-      [place.jurisdiction, begun],
-    );
-    return raised[0] ?? { begun: 0, reported: 0 };
-  });
-  // Counts and reservations are told anew, in reports that are later than all before.
-  await inTransaction(place.pool, async (tx) => {
+  const { jurisdiction } = place;
+  const known = await findPlace(source, place);
+  if (!known) return;
+  const begun = await inTransaction(place.pool, async (tx) => {
     await lockCopy(tx);
-    await tx.query('update directory_copy set begun = $1, follows = $1 where begun < $1', [first.begun]);
-    await tx.query(`update directory_copy set reported = greatest(reported, $1) + ${BATCHES_APART}`, [
-      first.reported,
-    ]);
-    await tx.query('update organizations set monitors_told = null, endpoints_told = null, told_by = 0');
-    await tx.query('update used_reservations set is_reported = false');
+    await tellAnew(tx, known.reported);
+    const { rows } = await tx.query<{ batch: string; reached: number }>(
+      `update directory_copy set batch = gen_random_uuid()
+       returning batch, (select coalesce(max(number), 0) from directory_rows) as reached`,
+    );
+    return rows[0];
+  });
+  if (!begun) return;
+  await inTransaction(source, async (tx) => {
+    await tx.query('select raise_directory_numbers($1)', [begun.reached]);
+    // Of two that begin at once one does: the other one's batch is not that of the place any more, or is unknown.
+    const { rowCount } = await tx.query(
+      `update directory_places set ended = $2, fill_id = gen_random_uuid(), fill_step = 0, fill_after = null
+       where jurisdiction = $1 and ended is not distinct from $3`,
+      [jurisdiction, begun.batch, known.ended],
+    );
+    if (rowCount === 1)
+      await tx.query('delete from directory_batches where jurisdiction = $1', [jurisdiction]);
   });
 }

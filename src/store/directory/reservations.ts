@@ -73,6 +73,7 @@ const RESERVED_FOR = `interval '1 minute'`;
  */
 export async function reportSlots(source: Database, place: Place): Promise<void> {
   await endReservations(source, place);
+  await tellAfterRestore(source, place);
   if (!(await hasNews(place))) return;
   const report = await readReport(place);
   const isNewest = await inTransaction(source, async (tx) => {
@@ -85,6 +86,44 @@ export async function reportSlots(source: Database, place: Place): Promise<void>
   });
   // A later one was here: it has what this one has.
   if (isNewest) await recordReport(place, report);
+}
+
+/** Far more reports than are made before one of them ends. */
+const REPORTS_APART = 1_000_000;
+
+/**
+ * Lets all counts and reservations of a place be told anew, in reports that are later than all before. `reported`: the number
+ * that the default database has. The caller has locked the copy.
+ */
+export async function tellAnew(place: Queryable, reported: number): Promise<void> {
+  await place.query('update organizations set monitors_told = null, endpoints_told = null, told_by = 0');
+  await place.query('update used_reservations set is_reported = false');
+  await place.query(`update directory_copy set reported = greatest(reported, $1) + ${REPORTS_APART}`, [
+    reported,
+  ]);
+}
+
+/**
+ * A report gets its number in the place first, and is noted there last: so a place with a lower number than the default
+ * database was restored, and so was a default database with a lower one than was noted. Then it has counts of another time.
+ */
+async function tellAfterRestore(source: Queryable, place: Place): Promise<void> {
+  const noted = await place.pool.query<{ number: number }>(
+    'select coalesce(max(told_by), 0) as number from organizations',
+  );
+  const told = await source.query<{ number: number }>(
+    'select reported as number from directory_places where jurisdiction = $1',
+    [place.jurisdiction],
+  );
+  const given = await place.pool.query<{ number: number }>('select reported as number from directory_copy');
+  const reported = told.rows[0]?.number;
+  if (reported === undefined) return;
+  const isTold = (noted.rows[0]?.number ?? 0) <= reported && reported <= (given.rows[0]?.number ?? reported);
+  if (isTold) return;
+  await inTransaction(place.pool, async (tx) => {
+    await lockCopy(tx);
+    await tellAnew(tx, reported);
+  });
 }
 
 /** Notes what the default database has been told. One that stood still does not undo what a later report has noted. */

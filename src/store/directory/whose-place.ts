@@ -8,9 +8,8 @@ import { SCHEMA_VERSION } from './schema-version.ts';
 /** What a place knows of its copies. */
 export interface PlaceCopy {
   schemaVersion: number;
-  begun: number;
-  /** The batch that was the newest before it. */
-  follows: number;
+  /** The newest batch that was written. */
+  batch: string;
 }
 
 interface AskedPlace {
@@ -140,7 +139,7 @@ async function requireOwn(place: AskedPlace, installationId: string | undefined)
 
 async function findClaim(place: Queryable): Promise<Claim | undefined> {
   const { rows } = await place.query<Claim>(
-    `select installation_id as "installationId", jurisdiction, begun, follows, proof, ${SCHEMA_VERSION} as "schemaVersion"
+    `select installation_id as "installationId", jurisdiction, batch, proof, ${SCHEMA_VERSION} as "schemaVersion"
      from directory_copy`,
   );
   return rows[0];

@@ -28,6 +28,8 @@ const CHANGEABLE = {
   resolvedMs: column.moment('resolved_at'),
   acknowledgedMs: column.moment('acknowledged_at'),
   alertedMs: column.moment('alerted_at'),
+  reopenedMs: column.moment('reopened_at'),
+  reopenedDeadlineMs: column.moment('reopened_deadline_at'),
   acknowledgedBy: column.json<Actor>('acknowledged_by'),
   lastSequence: column.plain<number>('last_sequence', 'bigint'),
   violationCount: column.plain<number>('violation_count', 'integer'),

@@ -1,7 +1,7 @@
 // The incidents of a monitor as they were at a moment (docs/contract/monitors.md): from their rows, and from the entries
 // of their timelines up to then.
 import { firstIdAt } from '../../domain/id.ts';
-import type { Incident, TimelineEntry } from '../../domain/incident.ts';
+import type { Incident, Severity, TimelineEntry } from '../../domain/incident.ts';
 import type { MonitorRow } from '../monitors/monitor-record.ts';
 import { rowReader, sql } from '../postgres/columns.ts';
 import { fromMillis } from '../postgres/moments.ts';
@@ -10,8 +10,9 @@ import { INCIDENT_COLUMNS, NEW_ENTRY, TIMELINE_ENTRY, toIncidentRow } from './in
 
 type Monitor = Pick<MonitorRow, 'projectId' | 'monitorKey' | 'monitorId'>;
 
-/** An incident as its row is now, with its timeline up to the moment. */
+/** An incident as its row is now, but for its severity, with its timeline up to the moment. */
 export interface PastIncident {
+  /** `severity`: that of the moment. */
   incident: Incident;
   /** Oldest first, without the first one, `opened`. */
   entries: TimelineEntry[];
@@ -35,7 +36,14 @@ export async function findIncidentsAt(
   });
   const incidents = rows.map((row) => toIncidentRow(row).incident);
   const entries = await listEntriesOf(db, projectId, incidents, atMs);
-  return incidents.map((incident) => ({ incident, entries: entries.get(incident.incidentId) ?? [] }));
+  return incidents.map((incident) => pastOf(incident, entries.get(incident.incidentId) ?? [], atMs));
+}
+
+/** `entries`: those up to the moment, and of the later ones those that made it graver. */
+function pastOf(incident: Incident, entries: readonly TimelineEntry[], atMs: number): PastIncident {
+  const escalated = entries.find((entry) => entry.atMs > atMs);
+  const severity = (escalated?.detail?.from as Severity | undefined) ?? incident.severity;
+  return { incident: { ...incident, severity }, entries: entries.filter((entry) => entry.atMs <= atMs) };
 }
 
 /** The newest end of a silence by decision, up to a moment: `resolve` starts the clock again. */
@@ -62,7 +70,10 @@ const toEntry = rowReader<TimelineEntry & { incidentId: string }>({
   ...TIMELINE_ENTRY,
 });
 
-/** The entries of several incidents up to a moment, by incident, oldest first and without the first one. */
+/**
+ * The entries of several incidents up to a moment, and those of type `escalated` after it, by incident, oldest first and
+ * without the first one.
+ */
 async function listEntriesOf(
   db: Queryable,
   projectId: string,
@@ -74,7 +85,7 @@ async function listEntriesOf(
   const { rows } = await db.query({
     name: 'list-entries-of',
     text: `select t.incident_id, ${sql.select(TIMELINE_ENTRY, 't')} from timeline_entries t
-      where t.project_id = $1 and t.incident_id = any($2::text[]) and t.at <= ${fromMillis('$3')}
+      where t.project_id = $1 and t.incident_id = any($2::text[]) and (t.at <= ${fromMillis('$3')} or t.type = 'escalated')
       order by t.at, t.entry_id`,
     values: [projectId, incidents.map(({ incidentId }) => incidentId), untilMs],
   });

@@ -26,12 +26,34 @@ create table organizations (
   grace_is_given boolean not null default false,
   -- When a sweeper decides the state again.
   state_due_at timestamptz,
+  -- When the organization was last served again after a suspension. What passed before it rests (docs/contract/organization.md).
+  returned_at timestamptz,
+  -- Since when it is suspended.
+  suspended_at timestamptz,
   -- When an event of the billing provider was last applied.
   billing_reconciled_at timestamptz,
   created_at timestamptz not null default clock_timestamp(),
   check (service_state <> 'payment_grace' or grace_ends_at is not null)
 );
 create index organizations_due on organizations (state_due_at) where state_due_at is not null;
+
+-- Whoever changes the state, also by hand: no sweeper may have looked while it lasted. A time that is stated counts.
+create function note_service() returns trigger language plpgsql as $$
+begin
+  if old.service_state not in ('active', 'payment_grace') and new.service_state in ('active', 'payment_grace')
+    and new.returned_at is not distinct from old.returned_at then
+    new.returned_at := clock_timestamp();
+  end if;
+  if new.service_state in ('active', 'payment_grace') then
+    new.suspended_at := null;
+  elsif old.service_state in ('active', 'payment_grace') and new.suspended_at is not distinct from old.suspended_at then
+    new.suspended_at := clock_timestamp();
+  end if;
+  return new;
+end $$;
+revoke execute on function note_service from public;
+create trigger note_service before update of service_state on organizations
+  for each row execute function note_service();
 
 -- What events of the billing provider have said. said_at is the `created` of the newest one, said_step its place within
 -- that second. No foreign key: on a cluster these tables stay on the coordinator.
@@ -223,6 +245,8 @@ create table monitor_live (
   excused_from_ms bigint,
   excused_ms bigint,
   excused_beats integer,
+  -- When a violated rule becomes graver by the time alone: null for nearly every monitor.
+  escalates_ms bigint,
   -- Keeps a third of each page free, which fillfactor cannot: under it Postgres prunes a page at each update, and writes
   -- WAL for it, until the page is as free as that. The first change of a row takes it away, when the row grows.
   room text default repeat(' ', 96),
@@ -236,6 +260,9 @@ create table monitor_live (
   tokens_ms bigint,
   changed_xid xid8 not null default pg_current_xact_id(),
   tokens real,
+  -- What the rules of the monitor remember of its past successes: null for every monitor without rules. A cache: what is lost is
+  -- built again from the observations (docs/adr/0009).
+  rule_states text,
   primary key (project_id, monitor_key)
 ) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 create index monitor_live_wake on monitor_live (sweep_bucket, wake_ms) where wake_ms is not null;
@@ -379,6 +406,9 @@ create table incidents (
   event_sequence integer not null default 0,
   -- When the last opened or reopened alert was written. The next one is at least five minutes later.
   alerted_at timestamptz,
+  -- When it last opened again, and the deadline that was missed then.
+  reopened_at timestamptz,
+  reopened_deadline_at timestamptz,
   -- Set when the monitor is deleted. The row is deleted 30 days later.
   monitor_deleted_at timestamptz,
   -- Of the first entry of the timeline, `opened`, which has no row of its own.
@@ -604,8 +634,11 @@ create table drafts (
   closed_at timestamptz,
   primary key (project_id, draft_id)
 );
-create index drafts_monitor on drafts (project_id, monitor_key, created_at desc, draft_id desc);
+-- Ids are made from the creation: a list has their order.
+create index drafts_monitor on drafts (project_id, monitor_key, draft_id);
+create index drafts_open_of_monitor on drafts (project_id, monitor_key) where status = 'open';
 create index drafts_open on drafts (updated_at) where status = 'open';
+create index drafts_closed on drafts (closed_at) where closed_at is not null;
 
 -- scope_id: the project, or the organization for writes outside of projects.
 create table idempotency_records (

@@ -12,13 +12,12 @@ create table directory_places (
   jurisdiction text primary key,
   -- Every transaction below it that could not see this row has ended before the first full copy.
   seen_from xid8,
-  -- The number of the last batch whose write may have begun, and of the last one whose lines are deleted.
-  begun bigint not null default 0,
-  ended bigint not null default 0,
+  -- The newest batch that the place is known to have; null: none.
+  ended uuid,
   -- The number of the newest report of its counts.
   reported bigint not null default 0,
   -- A full copy that is under way: its next step, and the last key of it that is done. Each one has an id of its own: a page
-  -- that was read for another one, perhaps before this database was restored, is not queued.
+  -- that was read for another one is not queued.
   fill_id uuid not null default gen_random_uuid(),
   fill_step smallint default 0,
   fill_after jsonb
@@ -36,16 +35,24 @@ create table directory_changes (
 );
 create sequence directory_numbers;
 
--- In a place: whose it is, and the number of the newest batch that was written.
+-- Batches that may be written next, each noted in the transaction that has read it. Ids are random: a database that was
+-- restored never gives one again. No foreign key: its check would fail in the snapshot of that transaction.
+create table directory_batches (
+  batch_id uuid primary key,
+  jurisdiction text not null,
+  -- The batch that the place has when this one is written.
+  follows uuid not null
+);
+create index directory_batches_jurisdiction on directory_batches (jurisdiction, follows);
+
+-- In a place: whose it is, and the newest batch that was written.
 create table directory_copy (
   is_only_row boolean primary key default true check (is_only_row),
   installation_id uuid not null,
   jurisdiction text not null,
   -- The installation's id, sealed by a key of the installation: whose it is while the default database is away.
   proof bytea,
-  begun bigint not null default 0,
-  -- The number of the batch that was the newest before it.
-  follows bigint not null default 0,
+  batch uuid not null default gen_random_uuid(),
   -- The number of the newest report of its counts that may have been sent.
   reported bigint not null default 0
 );
@@ -155,7 +162,7 @@ begin
     return;
   end if;
   create trigger directory after insert or delete or update of
-    name, plan, service_state, default_project_id, default_endpoint_id, grace_ends_at, created_at
+    name, plan, service_state, suspended_at, default_project_id, default_endpoint_id, grace_ends_at, created_at
     on organizations for each row execute function queue_directory_row('organization_id');
   create trigger directory after insert or delete or update
     on projects for each row execute function queue_directory_row('project_id');

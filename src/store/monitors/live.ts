@@ -65,6 +65,8 @@ export const LIVE_STATE: Columns<LiveState> = {
   excusedFromMs: column.plain('excused_from_ms', 'bigint'),
   excusedMs: column.plain('excused_ms', 'bigint'),
   excusedBeats: column.plain('excused_beats', 'integer'),
+  escalatesMs: column.plain('escalates_ms', 'bigint'),
+  ruleStates: column.line('rule_states'),
 };
 
 const CHANGING = {
@@ -191,6 +193,7 @@ export const WOKEN_STATE = {
   excusedFromMs: LIVE_STATE.excusedFromMs,
   excusedMs: LIVE_STATE.excusedMs,
   excusedBeats: LIVE_STATE.excusedBeats,
+  escalatesMs: LIVE_STATE.escalatesMs,
 };
 const WOKEN = { live: WOKEN_STATE };
 const WOKEN_ROW = { ...MONITOR_REF, ...WOKEN };

@@ -13,7 +13,7 @@ import type {
 import type { MonitorOrigin } from '../../domain/origin.ts';
 import type { ServiceState } from '../../domain/problem.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
-import { millis, NOW_MS } from '../postgres/moments.ts';
+import { millis, NOW_MS, wholeMillis } from '../postgres/moments.ts';
 import { LIVE_STATE, MONITOR_REF, type MonitorRef } from './live.ts';
 
 export interface MaintenanceWindow extends Window {
@@ -113,6 +113,10 @@ export interface Tenant {
   /** For `findPlan`. */
   planId: string;
   serviceState: ServiceState;
+  /** When the organization was last served again after a suspension. */
+  returnedMs?: number;
+  /** Since when the organization is suspended, where that is known. */
+  suspendedMs?: number;
 }
 
 /** Of `projects p` and `organizations o`. */
@@ -121,6 +125,8 @@ export const TENANT: Columns<Tenant> = {
   projectName: column.computed('project_name', 'p.name'),
   planId: column.computed('plan', 'o.plan'),
   serviceState: column.computed('service_state', 'o.service_state'),
+  returnedMs: column.computed('returned_ms', wholeMillis('o.returned_at')),
+  suspendedMs: column.computed('suspended_ms', wholeMillis('o.suspended_at')),
 };
 
 export const JOIN_TENANT = `join projects p on p.project_id = m.project_id
@@ -132,6 +138,12 @@ export interface OpenIncident {
   state: IncidentState;
   severity: Severity;
   openedMs: number;
+  /** What opened it. */
+  summary: string;
+  /** Since when it is in its state. */
+  sinceMs: number;
+  /** That was missed last. */
+  deadlineMs?: number;
 }
 
 export interface MonitorRecord extends MonitorRow, Tenant {
@@ -146,8 +158,10 @@ export interface MonitorRecord extends MonitorRow, Tenant {
 }
 
 const OPEN_INCIDENTS = `(
-    select jsonb_agg(jsonb_build_object('incidentId', i.incident_id, 'kind', i.kind, 'state', i.state,
-      'severity', i.severity, 'openedMs', ${millis('i.opened_at')}) order by i.opened_at, i.incident_id)
+    select jsonb_agg(jsonb_strip_nulls(jsonb_build_object('incidentId', i.incident_id, 'kind', i.kind, 'state', i.state,
+      'severity', i.severity, 'openedMs', ${millis('i.opened_at')}, 'summary', i.summary,
+      'sinceMs', ${millis("case i.state when 'recovering' then i.recovering_at else coalesce(i.reopened_at, i.opened_at) end")},
+      'deadlineMs', ${millis('coalesce(i.reopened_deadline_at, i.deadline_at)')})) order by i.opened_at, i.incident_id)
     from incidents i
     where i.project_id = m.project_id and i.monitor_key = m.monitor_key and i.state in ('open', 'recovering'))`;
 

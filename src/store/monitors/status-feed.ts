@@ -5,6 +5,7 @@
 // bounded stretch of them for each page.
 import { isDistributed } from '../postgres/engine.ts';
 import { sizeFor } from '../postgres/keyset.ts';
+import { millis } from '../postgres/moments.ts';
 import type { Database, Queryable } from '../postgres/pool.ts';
 import { inTransaction } from '../postgres/transaction.ts';
 import {
@@ -19,6 +20,7 @@ import {
 } from './feed-moment.ts';
 import type { MonitorRef } from './live.ts';
 import { FLOOR, readLog, readPassedByFloor } from './live-changes.ts';
+import type { ChangeSource } from './monitor-changes.ts';
 import {
   type MonitorRecord,
   RECORD_COLUMNS,
@@ -51,6 +53,8 @@ export interface FeedQuery {
 export interface FeedItem {
   monitor: MonitorRecord;
   changeSequence: number;
+  /** Of one that is not active: what has made it so. Undefined also where it has been changed very often since. */
+  action?: Pick<ChangeSource, 'actor'> & { atMs: number };
 }
 
 /** Of the moment at which it was read. */
@@ -66,8 +70,17 @@ interface FeedColumns extends MomentColumns {
   end_project_id: string | null;
   end_monitor_key: string | null;
   change_sequence: number;
+  action: FeedItem['action'] | null;
   monitor_key: string | null;
 }
+
+/** The newest lifecycle action of the monitor `m`, as the newest of at most so many changes. Citus takes no limit here. */
+const ACTION = `case when m.lifecycle <> 'active' then (
+    select (array_agg(jsonb_build_object('atMs', ${millis('c.occurred_at')}, 'actor', c.actor)
+      order by c.configuration_version desc))[1]
+    from monitor_changes c
+    where c.project_id = m.project_id and c.monitor_key = m.monitor_key and c.kind = 'lifecycle'
+      and c.configuration_version > m.configuration_version - 100) end`;
 
 /** About as much work as the most records. */
 const STRETCH = 20_000;
@@ -220,7 +233,7 @@ async function readPage(
   const text = `${WITH_CLOCK}, ${ctes(size, stretch)}${moment}
      select log.*, ${columns}r.*
      from log${joined} left join (
-       select ${RECORD_COLUMNS}, page.changed_xid::text::bigint as change_sequence
+       select ${RECORD_COLUMNS}, page.changed_xid::text::bigint as change_sequence, ${ACTION} as action
        ${RECORD_FROM} join page on page.project_id = m.project_id and page.monitor_key = m.monitor_key) r on true
      order by r.project_id, r.monitor_key`;
   const { rows } = await db.query<FeedColumns>({
@@ -237,9 +250,11 @@ async function readPage(
 
 function toPage(rows: FeedColumns[], first: FeedColumns, moment: FeedMoment, limit: number): FeedPage {
   const found = rows.filter((row) => row.monitor_key !== null);
-  const items = found
-    .slice(0, limit)
-    .map((row) => ({ monitor: toMonitorRecord(row), changeSequence: row.change_sequence }));
+  const items = found.slice(0, limit).map((row) => ({
+    monitor: toMonitorRecord(row),
+    changeSequence: row.change_sequence,
+    action: row.action ?? undefined,
+  }));
   return { ...moment, items, next: found.length > limit ? refOf(items.at(-1)) : endOf(first) };
 }
 

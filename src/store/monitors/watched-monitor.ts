@@ -4,6 +4,7 @@
 import {
   type Jurisdiction,
   type Lifecycle,
+  type MonitorConfiguration,
   type Timing,
   type TimingConfiguration,
   toTiming,
@@ -36,8 +37,8 @@ export interface WatchedMonitor extends MonitorRef, Tenant {
   labels: Record<string, string>;
   jurisdiction: Jurisdiction;
   binding: StoredBinding;
-  /** Without measurements there are no rules, and a beat reads and writes nothing of their state (docs/adr/0009). */
-  hasMeasurements: boolean;
+  /** Undefined where it declares none: then there are no rules, and a beat touches nothing of their states (docs/adr/0009). */
+  measurements?: MonitorConfiguration['measurements'];
   /** As it was read: a monitor that is kept does not know whether its object is gone. */
   declaredBy?: Omit<MonitorOrigin, 'ownedFields'>;
 }
@@ -52,7 +53,7 @@ const WATCHED: Columns<Watched> = {
   configurationVersion: CHANGEABLE.configurationVersion,
   timing: { configuration: TIMING, lifecycle: CHANGEABLE.lifecycle, maintenance: column.optional(WINDOW) },
   binding: CHANGEABLE.binding,
-  hasMeasurements: column.computed('has_measurements', "m.measurements <> '{}'"),
+  measurements: column.computed('measurements', "nullif(m.measurements, '{}')"),
   declaredBy: column.optional(DECLARED_BY),
   ...TENANT,
 };

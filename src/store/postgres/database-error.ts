@@ -111,13 +111,15 @@ export function isDatabaseUnavailable(error: unknown): boolean {
 
 // SQLSTATE classes: the login, the database or the schema that is named is refused.
 const UNUSABLE_CLASSES = new Set(['28', '3D', '3F']);
-// No such table, column or function: `migrate` was not there. No right to it. A database that takes no connections.
-const UNUSABLE_CODES: ReadonlySet<string> = new Set(['42P01', '42703', '42883', '42501', '55000']);
+// No right to a table. A database that takes no connections.
+const UNUSABLE_CODES: ReadonlySet<string> = new Set(['42501', '55000']);
+// No such table, column or function.
+const UNKNOWN_NAMES: ReadonlySet<string> = new Set([SQLSTATE.undefinedTable, '42703', '42883']);
 /** Of Node: the certificate of the server is not accepted. */
 const TLS_CODES = /^(CERT_|ERR_TLS_|ERR_SSL_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_SELF_SIGNED_)/;
 
 /**
- * Whether a database answers, and serves nothing that this build asks: it lets nobody in, or has not the schema or the rights.
+ * Whether a database answers, and serves nothing that this build asks: it lets nobody in, or gives no rights.
  * Somebody has to mend it; one of several is no reason to fail the others.
  */
 export function isDatabaseUnusable(error: unknown): boolean {
@@ -125,6 +127,11 @@ export function isDatabaseUnusable(error: unknown): boolean {
   if (TLS_CODES.test(code)) return true;
   if (!(error instanceof pg.DatabaseError)) return false;
   return UNUSABLE_CODES.has(code) || UNUSABLE_CLASSES.has(code.slice(0, 2));
+}
+
+/** Whether a statement names what the database lacks: the schema is not that of this build, or the statement is at fault. */
+export function isUnknownName(error: unknown): boolean {
+  return error instanceof pg.DatabaseError && UNKNOWN_NAMES.has(codeOf(error) ?? '');
 }
 
 /** Whether Postgres itself refused the statement, and would refuse it again. */

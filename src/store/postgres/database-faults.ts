@@ -11,6 +11,11 @@ export async function findSchemaFault(pool: Queryable): Promise<string | undefin
   return `The database has schema version ${found}, but this build needs ${needed}: run the role migrate.`;
 }
 
+/** Whether the schema is this build's, neither older nor newer: a statement that it refuses is at fault itself. */
+export async function hasSchemaOfBuild(db: Queryable): Promise<boolean> {
+  return (await readSchemaVersion(db)) === (await listMigrations()).length;
+}
+
 /** Why an answered beat could be lost (docs/contract/beats.md); undefined where every commit is durable. */
 export async function findDurabilityFault(pool: Queryable): Promise<string | undefined> {
   const { rows } = await pool.query<{ setting: string }>(

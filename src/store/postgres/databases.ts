@@ -32,8 +32,6 @@ export interface Home {
 
 /** Whoever works on a monitor asks by its jurisdiction, and does so before a transaction opens. */
 export interface Databases {
-  /** Each of them once, the default one first. */
-  readonly all: readonly Pool[];
   /** For what is in no jurisdiction: organizations, projects, credentials. It has the monitors of jurisdictions without a place. */
   readonly default: Pool;
   /** Empty: all monitors are in the default database. */
@@ -65,7 +63,6 @@ export function openDatabases(options: PoolOptions, placeOptions: readonly Place
   const poolOf = new Map(places.map(({ jurisdiction, pool }) => [jurisdiction, pool]));
   const homes: [Home, ...Home[]] = [first, ...places];
   return {
-    all: homes.map(({ pool }) => pool),
     default: first.pool,
     places,
     homes,

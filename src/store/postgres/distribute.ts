@@ -57,9 +57,12 @@ export const COORDINATOR_TABLES = [
   ...COPY_TABLES,
 ];
 
-/** Their triggers go: Citus distributes no table that has one, and has no databases of jurisdictions (docs/adr/0013). */
-const DIRECTORY_TRIGGERS = `select format('drop trigger %I on %s', tgname, tgrelid::regclass) as statement
-  from pg_trigger where tgfoid in ('queue_directory_row'::regproc, 'fill_directory_again'::regproc)`;
+/**
+ * Triggers go: Citus distributes no table that has one. It has no databases of jurisdictions (docs/adr/0013), and who changes
+ * a service state states `returned_at` and `suspended_at`.
+ */
+const TRIGGERS = `select format('drop trigger %I on %s', tgname, tgrelid::regclass) as statement
+  from pg_trigger where tgfoid in ('queue_directory_row'::regproc, 'fill_directory_again'::regproc, 'note_service'::regproc)`;
 
 /** Distributes what is not distributed yet. Throws where the database has no Citus. */
 export async function distributeTables(db: Db): Promise<void> {
@@ -67,7 +70,7 @@ export async function distributeTables(db: Db): Promise<void> {
     'select logicalrelid::text as name from pg_dist_partition',
   );
   const placed = new Set(rows.map(({ name }) => name));
-  const { rows: triggers } = await db.query<{ statement: string }>(DIRECTORY_TRIGGERS);
+  const { rows: triggers } = await db.query<{ statement: string }>(TRIGGERS);
   for (const { statement } of triggers) await db.query(statement);
   // Citus changes no row that a foreign key refers to once the transaction has asked several shards. Organizations are never
   // deleted.

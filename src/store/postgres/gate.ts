@@ -9,6 +9,7 @@ export class GateClosed extends Error {
 
 export class Gate {
   #fault: string | undefined;
+  readonly #passed = new Set<() => void>();
 
   /** Closed. `fault`: a sentence that says why. */
   constructor(fault: string) {
@@ -26,6 +27,17 @@ export class Gate {
 
   close(fault: string): void {
     this.#fault = fault;
+    for (const end of this.#passed) end();
+  }
+
+  /** `end` is called when the gate closes: what has passed before is of no use after it opens again. */
+  pass(end: () => void): void {
+    this.#passed.add(end);
+  }
+
+  /** `end` is called no more. */
+  leave(end: () => void): void {
+    this.#passed.delete(end);
   }
 
   /** What a statement gets that is not sent; undefined: it may be sent. */

@@ -7,6 +7,7 @@ import { codeOf, SQLSTATE } from './database-error.ts';
 import { distributeTables } from './distribute.ts';
 import { isDistributed } from './engine.ts';
 import { requireEngine } from './engine-fault.ts';
+import { namingHolders } from './lock-wait.ts';
 import { createPartitions, PARTITIONED_TABLES } from './partitions.ts';
 
 const LOCK_KEY = 7_302_551_117;
@@ -27,51 +28,75 @@ export async function listMigrations(): Promise<Migration[]> {
   });
 }
 
+/** Longest wait for a lock on a table: what comes meanwhile waits behind it, and a beat has 8 s. */
+const TABLE_LOCK_MS = 4_000;
+/** Longest silence before the connection is tested: a statement may be long, and a server that is gone says nothing. */
+const KEEP_ALIVE_MS = 10_000;
+
 export interface MigrateOptions {
   databaseUrl: string;
   /** The role that `api` and `sweeper` connect as, if `databaseUrl` names another one. */
   applicationRole?: string;
-  /** Longest wait for a lock, such as that of another runner, ms; default: as long as it takes. */
+  /** Longest wait for a lock, such as that of another runner, ms; default 60,000. */
   lockTimeoutMs?: number;
   onApplied?: (migration: Migration) => void;
+  /** Ends the connection, whatever waits for an answer on it. */
+  signal?: AbortSignal;
 }
 
 /**
  * Brings the schema up to this build's version and returns that version.
- * Throws `DatabaseIsNewerError` when the database has a migration that this build doesn't know, and changes nothing where
- * the database has another engine than the setting.
+ * Throws `DatabaseIsNewerError` when the database has a migration that this build doesn't know, and `LockHeld` where a lock is
+ * not free in time. Changes nothing where the database has another engine than the setting.
  */
 export async function migrate(options: MigrateOptions): Promise<number> {
-  const migrations = await listMigrations();
+  const { lockTimeoutMs = 60_000 } = options;
   const client = new pg.Client({
     connectionString: options.databaseUrl,
     application_name: 'beatkeeper-migrate',
     connectionTimeoutMillis: 5_000,
-    lock_timeout: options.lockTimeoutMs,
+    lock_timeout: lockTimeoutMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
   });
+  // Without a listener a connection that breaks would end the process; the statement that waits on it fails as well.
+  client.on('error', () => undefined);
+  // A statement under way fails with its connection: a server that hangs would never answer it.
+  const end = () => void client.end().catch(() => undefined);
+  options.signal?.addEventListener('abort', end, { once: true });
   await client.connect();
   try {
-    await client.query('select pg_advisory_lock($1)', [LOCK_KEY]);
-    await requireEngine(client);
-    await client.query(
-      'create table if not exists schema_migrations (version integer primary key, name text not null, applied_at timestamptz not null default clock_timestamp())',
-    );
-    const { rows } = await client.query<{ version: number }>(
-      'select coalesce(max(version), 0) as version from schema_migrations',
-    );
-    const current = rows[0]?.version ?? 0;
-    if (current > migrations.length) throw new DatabaseIsNewerError(current, migrations.length);
-    for (const migration of migrations.slice(current)) {
-      await applyMigration(client, migration);
-      options.onApplied?.(migration);
-    }
-    if (isDistributed()) await distribute(client);
-    await createFirstPartitions(client);
-    if (options.applicationRole) await grant(client, options.applicationRole);
-    return migrations.length;
+    return await namingHolders(client, LOCK_KEY, async () => {
+      await client.query('select pg_advisory_lock($1)', [LOCK_KEY]);
+      await client.query(`set lock_timeout = ${Math.min(lockTimeoutMs, TABLE_LOCK_MS)}`);
+      return await bringUp(client, options);
+    });
   } finally {
+    options.signal?.removeEventListener('abort', end);
     await client.end();
   }
+}
+
+/** The caller has the lock of migrations. */
+async function bringUp(client: pg.Client, options: MigrateOptions): Promise<number> {
+  const migrations = await listMigrations();
+  await requireEngine(client);
+  await client.query(
+    'create table if not exists schema_migrations (version integer primary key, name text not null, applied_at timestamptz not null default clock_timestamp())',
+  );
+  const { rows } = await client.query<{ version: number }>(
+    'select coalesce(max(version), 0) as version from schema_migrations',
+  );
+  const current = rows[0]?.version ?? 0;
+  if (current > migrations.length) throw new DatabaseIsNewerError(current, migrations.length);
+  for (const migration of migrations.slice(current)) {
+    await applyMigration(client, migration);
+    options.onApplied?.(migration);
+  }
+  if (isDistributed()) await distribute(client);
+  await createFirstPartitions(client);
+  if (options.applicationRole) await grant(client, options.applicationRole);
+  return migrations.length;
 }
 
 /**
@@ -116,7 +141,8 @@ async function applyMigration(client: pg.Client, migration: Migration): Promise<
     await client.query(sql);
     await client.query('commit');
   } catch (error) {
-    await client.query('rollback');
+    // Of a connection that is broken there is nothing to roll back, and the reason is the first error.
+    await client.query('rollback').catch(() => undefined);
     throw new Error(`Migration ${migration.name} failed: ${(error as Error).message}`, { cause: error });
   }
 }

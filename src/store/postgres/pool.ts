@@ -3,7 +3,7 @@
 import pg from 'pg';
 import { afterReading } from './after-reading.ts';
 import { HUNG, isHungConnection } from './database-error.ts';
-import type { Gate } from './gate.ts';
+import { type Gate, GateClosed } from './gate.ts';
 
 export interface PoolOptions {
   databaseUrl: string;
@@ -21,7 +21,7 @@ export interface PoolOptions {
    * that long, and beats that wait for them have 8 s.
    */
   idleInTransactionMs?: number;
-  /** While it is closed nothing connects, and statements fail with `GateClosed`; default: always open. */
+  /** While it is closed nothing connects, statements fail with `GateClosed`, and connections end; default: always open. */
   gate?: Gate;
   onError?: (error: Error) => void;
 }
@@ -74,6 +74,13 @@ type Done = (error: Error | null | undefined, result?: unknown) => void;
 export class LimitedClient extends pg.Client {
   readonly #limitMs: number;
   readonly #gate: Gate | undefined;
+  #underWay = 0;
+  #isOver = false;
+
+  /** Whether its gate has closed since it was opened: it takes no statement any more. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
 
   constructor({ gate, ...config }: LimitedConfig = {}) {
     super({ ...config, query_timeout: undefined });
@@ -84,11 +91,31 @@ export class LimitedClient extends pg.Client {
   /** With and without a callback. `never`: assignable to each result that the base class declares. */
   override connect(done?: unknown): never {
     const refusal = this.#gate?.refusal();
+    if (!refusal) this.#passGate();
     if (typeof done === 'function') {
       if (refusal) return process.nextTick(done as Done, refusal) as never;
       return super.connect(done as (error: Error) => void) as never;
     }
     return (refusal ? Promise.reject(refusal) : super.connect()) as never;
+  }
+
+  /** Its address may lead to another database when the gate opens again, or its role have other settings. */
+  #passGate(): void {
+    const end = () => {
+      this.#isOver = true;
+      this.#endIfOver();
+    };
+    this.#gate?.pass(end);
+    this.once('end', () => this.#gate?.leave(end));
+  }
+
+  /** Not before the answers have come, such as that to a COMMIT. */
+  #endIfOver(): void {
+    if (this.#isOver && this.#underWay === 0) this.connection.stream.destroy();
+  }
+
+  #overRefusal(): GateClosed | undefined {
+    return this.#isOver ? new GateClosed('The connection was opened before the last check.') : undefined;
   }
 
   /** Every form that the pool and its users call. `never`: assignable to each result that the base class declares. */
@@ -111,7 +138,7 @@ export class LimitedClient extends pg.Client {
   }
 
   #ask(statement: unknown, values: unknown, done: Done): void {
-    const refusal = this.#gate?.refusal();
+    const refusal = this.#gate?.refusal() ?? this.#overRefusal();
     if (refusal) {
       process.nextTick(done, refusal);
       return;
@@ -120,7 +147,9 @@ export class LimitedClient extends pg.Client {
     const finish: Done = (error, result) => {
       if (isDone) return;
       isDone = true;
+      this.#underWay -= 1;
       clearTimeout(limit);
+      this.#endIfOver();
       done(error, result);
     };
     const giveUp = () => {
@@ -129,7 +158,12 @@ export class LimitedClient extends pg.Client {
       this.connection.stream.destroy();
     };
     const limit = setTimeout(() => afterReading(giveUp), this.#limitMs);
-    super.query(statement as string, values as unknown[], finish);
+    this.#underWay += 1;
+    try {
+      super.query(statement as string, values as unknown[], finish);
+    } catch (error) {
+      finish(error as Error);
+    }
   }
 }
 
@@ -155,8 +189,10 @@ export function openPool(options: PoolOptions): Pool {
   pool.on('connect', (client) => {
     client.on('error', (error) => options.onError?.(error));
   });
-  // When one connection hangs the idle ones hang as well, and each would cost its next user a whole time-out.
-  pool.on('release', (error) => {
+  pool.on('release', (error, client) => {
+    // The pool keeps no client that was told to end: it opens a new one for who waits.
+    if (client instanceof LimitedClient && client.isOver) client.end().catch(() => undefined);
+    // When one connection hangs the idle ones hang as well, and each would cost its next user a whole time-out.
     if (error && isHungConnection(error)) dropIdle(pool);
   });
   return pool;

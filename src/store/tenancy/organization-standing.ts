@@ -1,5 +1,6 @@
 // How organizations stand: state, plan, and when the state ends (columns of organizations). It decides nothing:
 // domain/standing.ts does.
+import { isServed } from '../../domain/plan.ts';
 import type { OrganizationStanding } from '../../domain/standing.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
 import { fromMillis } from '../postgres/moments.ts';
@@ -53,20 +54,35 @@ export async function lockStanding(
 }
 
 /**
- * The caller has locked the row. `reconciledMs`: undefined leaves it. All values are parameters: on a cluster no statement
- * that writes a small table may call a clock.
+ * The caller has locked the row. `reconciledMs`, and `returnedMs` and `suspendedMs` (the end and the begin of a suspension):
+ * undefined leaves them. All values are parameters: on a cluster no statement that writes a small table may call a clock.
  */
 export async function updateStanding(
   tx: Queryable,
   organizationId: string,
-  { serviceState, plan, graceEndsMs, dueMs, isGraceGiven, reconciledMs }: KnownStanding,
+  standing: KnownStanding & { returnedMs?: number; suspendedMs?: number },
 ): Promise<void> {
+  const { serviceState, plan, graceEndsMs, dueMs, isGraceGiven, reconciledMs, returnedMs, suspendedMs } =
+    standing;
   await tx.query(
     `update organizations set service_state = $2, plan = $3,
        grace_ends_at = ${fromMillis('$4')}, state_due_at = ${fromMillis('$5')},
-       billing_reconciled_at = coalesce(${fromMillis('$6')}, billing_reconciled_at), grace_is_given = $7
+       billing_reconciled_at = coalesce(${fromMillis('$6')}, billing_reconciled_at), grace_is_given = $7,
+       returned_at = coalesce(${fromMillis('$8')}, returned_at),
+       suspended_at = case when $9 then coalesce(${fromMillis('$10')}, suspended_at) end
      where organization_id = $1`,
-    [organizationId, serviceState, plan, graceEndsMs, dueMs, reconciledMs, isGraceGiven],
+    [
+      organizationId,
+      serviceState,
+      plan,
+      graceEndsMs,
+      dueMs,
+      reconciledMs,
+      isGraceGiven,
+      returnedMs,
+      !isServed(serviceState),
+      suspendedMs,
+    ],
   );
 }
 

@@ -147,6 +147,8 @@ export const RETENTION_RULES: readonly RetentionRule[] = [
     what: 'credentials',
     retire: retire('credentials', 'revoked_at', ago(`${KEPT_DAYS.revokedCredentials} days`), ofCredential),
   },
+  // Closed drafts of rules (index drafts_closed). A deleted monitor takes its drafts along.
+  { what: 'drafts', retire: retire('drafts', 'closed_at', ago(`${KEPT_DAYS.closedDrafts} days`)) },
   // The ids of events that were applied (docs/contract/organization.md).
   {
     what: 'billing_events',

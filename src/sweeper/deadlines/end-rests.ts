@@ -3,17 +3,14 @@ import { SERVED_STATES } from '../../domain/plan.ts';
 import { findRestingProjects } from '../../store/monitors/resting-monitors.ts';
 import { isDatabaseUnavailable, isTimedOut } from '../../store/postgres/database-error.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
-import type { Log } from '../../telemetry/log.ts';
 import type { RunResult } from '../loop.ts';
-import type { SweeperMetrics } from '../sweeper-metrics.ts';
+import { type BatchListeners, reportBatch } from './report-batch.ts';
 import { BatchFaultError, wakeResting } from './wake-due-monitors.ts';
 
-export interface RestSweepOptions {
+export interface RestSweepOptions extends BatchListeners {
   pool: Pool;
   /** Floor of a learned cadence. */
   minimumIntervalMs: number;
-  metrics: SweeperMetrics;
-  log: Log;
   /** Monitors in one transaction at most. */
   batchSize?: number;
   /** Projects with monitors that rest, in one statement at most. */
@@ -62,7 +59,9 @@ async function tryToEndRests(options: RestSweepOptions, projectId: string): Prom
   } catch (err) {
     // A batch of this project alone may take too long.
     if (isDatabaseUnavailable(err) && !isTimedOut(err)) throw err;
-    options.log.error({ err, projectId }, 'The rests of a project could not be ended. They are tried again.');
+    const message =
+      'The rests of a project could not be ended. They are tried again, and logged once an hour.';
+    options.faults.record({ projectId }, err, message);
     return { woken: 0, isDrained: false };
   }
 }
@@ -72,11 +71,9 @@ async function tryToEndRests(options: RestSweepOptions, projectId: string): Prom
  * that the database refuses are woken one by one.
  */
 async function endRestsOf(
-  { pool, minimumIntervalMs, metrics, log, batchSize = BATCH, signal }: RestSweepOptions,
+  { pool, minimumIntervalMs, batchSize = BATCH, signal, ...listeners }: RestSweepOptions,
   projectId: string,
 ): Promise<Progress> {
-  const tell = (monitorKey: string | undefined, err: unknown) =>
-    log.error({ err, projectId, monitorKey }, 'The rest of a monitor could not be ended. It is tried again.');
   let woken = 0;
   let afterKey: string | undefined;
   /** So many rows are still to be woken one by one. */
@@ -85,10 +82,10 @@ async function endRestsOf(
   do {
     const limit = alone > 0 ? 1 : batchSize;
     if (alone <= 0) hasFault = false;
+    const startedAt = performance.now();
     try {
       const batch = await wakeResting(pool, { projectId, afterKey, limit }, minimumIntervalMs);
-      for (const { monitorKey, error } of batch.faults) tell(monitorKey, error);
-      metrics.monitorsWoken.inc(batch.claimed);
+      reportBatch(listeners, batch, performance.now() - startedAt);
       woken += batch.claimed - batch.faults.length;
       if (batch.isDrained) return { woken, isDrained: true };
       hasFault ||= batch.faults.length > 0;
@@ -100,7 +97,9 @@ async function endRestsOf(
       if (limit > 1) alone = error.rows.length;
       else {
         afterKey = error.rows[0]?.monitorKey;
-        tell(afterKey, error.cause);
+        const message =
+          'The rest of a monitor could not be ended. It is tried again, and logged once an hour.';
+        listeners.faults.record({ projectId, monitorKey: afterKey }, error.cause, message);
         alone -= 1;
       }
     }

@@ -1,12 +1,10 @@
 // The sweep of deadlines: wakes due monitors in batches, beginning where the last run ended. Any number of replicas do
 // this at once and share the rows.
-import type { Transition } from '../../domain/incident.ts';
 import { type DueClaim, findDue, postponeWake } from '../../store/monitors/due-monitors.ts';
 import { SWEEP_BUCKETS } from '../../store/monitors/live.ts';
 import type { Pool } from '../../store/postgres/pool.ts';
-import type { Log } from '../../telemetry/log.ts';
 import type { RunResult } from '../loop.ts';
-import type { SweeperMetrics } from '../sweeper-metrics.ts';
+import { type BatchListeners, reportBatch } from './report-batch.ts';
 import {
   advanceWatermark,
   type BatchPace,
@@ -27,14 +25,10 @@ import {
   wakeDueMonitors,
 } from './wake-due-monitors.ts';
 
-export interface DeadlineSweepOptions {
+export interface DeadlineSweepOptions extends BatchListeners {
   pool: Pool;
   /** Floor of a learned cadence. */
   minimumIntervalMs: number;
-  metrics: SweeperMetrics;
-  log: Log;
-  /** Called after a commit that may have put something into the outbox. */
-  onTransitions?: () => void;
   /** Monitors in one transaction at most. */
   batchSize?: number;
   /** When it aborts, a run begins no further batch. */
@@ -193,46 +187,27 @@ export class DeadlineSweep {
   }
 
   async #isolate({ fault: { rows, cause }, claim }: NonNullable<Sweep['refusal']>): Promise<void> {
-    const { pool, log } = this.#options;
+    const { pool, faults } = this.#options;
     // Other lanes have begun at other buckets since.
     this.#firstBucket = claim.firstBucket;
     const [row, ...others] = rows;
     if (row && others.length === 0) {
       const { projectId, monitorKey } = row;
-      log.error(
-        { err: cause, projectId, monitorKey },
-        'A due monitor could not be written. The sweep tries it again in about a minute.',
-      );
+      const message = 'A due monitor could not be written. It is tried again, and logged once an hour.';
+      faults.record({ projectId, monitorKey }, cause, message);
       await postponeWake(pool, row, FAULT_DELAY_MS);
     }
     this.#pace = nextPace(this.#pace, { type: 'refused', rows: rows.length });
   }
 
   #report(batch: WokenBatch, durationMs: number): void {
-    const { metrics, log, onTransitions } = this.#options;
-    metrics.monitorsWoken.inc(batch.claimed);
+    const { metrics } = this.#options;
     metrics.dueLag.set(
       batch.earliestMs === undefined ? 0 : Math.max(0, batch.nowMs - batch.earliestMs) / 1000,
     );
     if (batch.horizonMs !== undefined) {
       metrics.clockLag.set(Math.max(0, batch.nowMs - batch.horizonMs) / 1000);
     }
-    for (const { monitorKey, error } of batch.faults) {
-      log.error(
-        { err: error, monitorKey },
-        'A due monitor could not be woken. It will be tried again in a minute.',
-      );
-    }
-    // The database's clock was read when the batch began.
-    const committedMs = batch.nowMs + durationMs;
-    for (const transition of batch.transitions) reportOpening(metrics, transition, committedMs);
-    if (batch.transitions.length > 0) onTransitions?.();
+    reportBatch(this.#options, batch, durationMs);
   }
-}
-
-function reportOpening(metrics: SweeperMetrics, { isNew, incident }: Transition, committedMs: number): void {
-  if (!isNew) return;
-  metrics.incidentsOpened.inc({ kind: incident.kind });
-  if (incident.kind !== 'missed_deadline' || incident.deadlineMs === undefined) return;
-  metrics.detectionLateness.observe(Math.max(0, committedMs - incident.deadlineMs) / 1000);
 }

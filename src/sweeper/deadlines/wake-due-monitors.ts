@@ -1,7 +1,10 @@
 // One batch of due monitors as one transaction: claim, read, decide (domain/wake.ts), write. Nothing is sent here.
 import type { Incident, Transition } from '../../domain/incident.ts';
+import { firstViolation, type MonitorRules } from '../../domain/judged-beat.ts';
 import { suppression } from '../../domain/monitor.ts';
 import { serviceProblem } from '../../domain/plan.ts';
+import { compileRules } from '../../domain/rules/compile.ts';
+import { decodeStates } from '../../domain/rules/stored-states.ts';
 import { mergeOutages } from '../../domain/silence.ts';
 import { type Moment, wakeMonitor, wakeSuspended } from '../../domain/wake.ts';
 import { type MonitorTransitions, recordTransitions } from '../../service/incidents/incident-writer.ts';
@@ -21,6 +24,7 @@ import { isDistributed } from '../../store/postgres/engine.ts';
 import type { Pool, Queryable } from '../../store/postgres/pool.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
 import { readOutages } from '../../store/upkeep/service-clock.ts';
+import { splitBatch } from './split-batch.ts';
 
 export interface WokenBatch extends Omit<DueMonitors, 'rows'> {
   claimed: number;
@@ -30,7 +34,7 @@ export interface WokenBatch extends Omit<DueMonitors, 'rows'> {
   earliestMs?: number;
   transitions: Transition[];
   /** Monitors that could not be woken. They are tried again in a minute. */
-  faults: { monitorKey: string; error: unknown }[];
+  faults: { projectId: string; monitorKey: string; error: unknown }[];
   /** Of the first shard that could not be woken. The batch is what was woken in the others. */
   failure?: { error: unknown };
 }
@@ -137,31 +141,60 @@ async function wakeRows(
   due: DueMonitors,
   minimumIntervalMs: number,
 ): Promise<Omit<WokenBatch, 'isDrained'>> {
-  const { rows, ...clock } = due;
+  const { rows: claimed, ...clock } = due;
+  const { taken: rows, left } = splitBatch(claimed, clock);
   const monitors = await loadWatchedMonitors(tx, rows, minimumIntervalMs);
   // A single row may be the one at which a batch failed: its counter is not trusted.
-  const isAlone = rows.length === 1;
+  const isAlone = claimed.length === 1;
   const incidents = await findOpenIncidents(
     tx,
     rows.filter(({ live }) => isAlone || live.openIncidents > 0),
   );
+  const isDue = ({ live }: LiveRow) => (live.escalatesMs ?? Number.POSITIVE_INFINITY) <= clock.uptoMs;
+  const work: Omit<Work, 'moment'> = { changed: left, transitions: [], faults: [] };
+  const rules = new Map<string, MonitorRules>();
+  const atFault = new Set<LiveRow>();
+  for (const row of rows.filter(isDue)) {
+    try {
+      const known = rulesOf(row, monitors.get(row.monitorKey));
+      if (known) rules.set(row.monitorKey, known);
+    } catch (error) {
+      atFault.add(row);
+      leaveAlone(work, row, { nowMs: clock.nowMs, error });
+    }
+  }
+  const sinceMs = Math.min(
+    firstStart(rows),
+    ...[...rules.values()].map(({ states }) => firstViolation(states)),
+  );
   // Read after the horizon: an outage commits together with the horizon behind it.
-  const outages = mergeOutages(await readOutages(tx, firstStart(rows)));
+  const outages = mergeOutages(await readOutages(tx, sinceMs));
   const moment: Moment = { nowMs: clock.nowMs, horizonMs: clock.uptoMs, outages };
-  const work: Work = { moment, changed: [], transitions: [], faults: [] };
   for (const row of rows) {
+    if (atFault.has(row)) continue;
     const open = incidents.get(row.monitorKey) ?? [];
     const live = isAlone ? { ...row.live, openIncidents: open.length } : row.live;
-    decide(work, { ...row, live }, monitors.get(row.monitorKey), open);
+    const known = { incidents: open, rules: rules.get(row.monitorKey) };
+    decide({ ...work, moment }, { ...row, live }, monitors.get(row.monitorKey), known);
   }
   await recordTransitions(tx, work.transitions, clock.nowMs, work.changed);
   return {
     ...clock,
-    claimed: rows.length,
-    earliestMs: Math.min(...rows.map(({ live }) => live.wakeMs ?? clock.nowMs)),
+    claimed: claimed.length,
+    earliestMs: Math.min(...claimed.map(({ live }) => live.wakeMs ?? clock.nowMs)),
     transitions: work.transitions.flatMap((monitor) => monitor.transitions),
     faults: work.faults,
   };
+}
+
+/** Undefined where it has no rules, or their states are lost. */
+function rulesOf(
+  { live: { ruleStates } }: LiveRow,
+  monitor: WatchedMonitor | undefined,
+): MonitorRules | undefined {
+  if (ruleStates === undefined || !monitor?.measurements) return undefined;
+  const compiled = compileRules(monitor.measurements);
+  return { compiled, states: decodeStates(compiled, ruleStates) };
 }
 
 interface Work {
@@ -175,7 +208,7 @@ function decide(
   work: Work,
   row: LiveRow,
   monitor: WatchedMonitor | undefined,
-  incidents: readonly Incident[],
+  { incidents, rules }: { incidents: readonly Incident[]; rules?: MonitorRules },
 ): void {
   const { nowMs } = work.moment;
   const { projectId, monitorKey } = row;
@@ -188,7 +221,9 @@ function decide(
       work.changed.push({ ...row, live: wakeSuspended(monitor.timing, row.live, nowMs) });
       return;
     }
-    const { live, transitions } = wakeMonitor(monitor.timing, row.live, incidents, work.moment);
+    const { timing, returnedMs } = monitor;
+    const moment = { ...work.moment, returnedMs };
+    const { live, transitions } = wakeMonitor(timing, row.live, incidents, moment, rules);
     work.changed.push({ ...row, live });
     work.transitions.push({
       ...monitor,
@@ -201,9 +236,19 @@ function decide(
       transitions,
     });
   } catch (error) {
-    work.changed.push({ ...row, live: { ...row.live, wakeMs: nowMs + FAULT_DELAY_MS } });
-    work.faults.push({ monitorKey, error });
+    leaveAlone(work, row, { nowMs, error });
   }
+}
+
+/** A monitor at fault must not hold up the others of the batch. */
+function leaveAlone(
+  { changed, faults }: Pick<Work, 'changed' | 'faults'>,
+  row: LiveRow,
+  { nowMs, error }: { nowMs: number; error: unknown },
+): void {
+  const { projectId, monitorKey, live } = row;
+  changed.push({ ...row, live: { ...live, wakeMs: nowMs + FAULT_DELAY_MS } });
+  faults.push({ projectId, monitorKey, error });
 }
 
 /**

@@ -6,6 +6,7 @@ import { countCalls, countUsage } from './count-usage.ts';
 import { type Job, type JobDeps, runUnderLease } from './job.ts';
 import { createSums, watchSums } from './sum-up-observations.ts';
 import { sweepCancellations } from './sweep-cancellations.ts';
+import { sweepDrafts } from './sweep-drafts.ts';
 import { sweepLiveChanges } from './sweep-live-changes.ts';
 import { createObservationSweep } from './sweep-observations.ts';
 import { sweepPartitions, watchDefaultPartitions } from './sweep-partitions.ts';
@@ -35,6 +36,7 @@ export const listJobs = (billingSource: BillingSource): readonly Job[] => [
   { name: 'partitions', everyMs: 60 * MINUTE_MS, runsOn: 'one_replica', step: sweepPartitions },
   { name: 'retention', everyMs: 5 * MINUTE_MS, runsOn: 'one_replica', step: sweepRetention },
   { name: 'restore_windows', everyMs: MINUTE_MS, runsOn: 'one_replica', step: sweepRestoreWindows },
+  { name: 'drafts', everyMs: 5 * MINUTE_MS, runsOn: 'one_replica', step: sweepDrafts },
   {
     name: 'sealed_values',
     everyMs: SEALED_VALUES_MS,

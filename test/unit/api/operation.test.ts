@@ -53,7 +53,7 @@ const NOWHERE = 'postgres://127.0.0.1:1/none';
 const databases = openDatabases({ databaseUrl: NOWHERE, size: 1, applicationName: 'test' }, [
   { jurisdiction: 'eu', databaseUrl: NOWHERE },
 ]);
-const [main, eu] = databases.all;
+const [main, eu] = databases.homes.map(({ pool }) => pool);
 
 let app: FastifyInstance;
 afterEach(() => app.close());

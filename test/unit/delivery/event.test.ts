@@ -1,3 +1,5 @@
+// The event that the webhook of the contract sends: its fields, and what is cut of one that is too long.
+// Holds: receiveAlert.
 import { describe, expect, it } from 'vitest';
 import {
   buildIncidentEvent,
@@ -65,6 +67,14 @@ describe('the body of a webhook', () => {
         sequence: 3,
         previousState: 'recovering',
       },
+    });
+    const beats = { lastBeatMs: AT_MS - 60_000, nextDeadlineMs: AT_MS };
+    expect(JSON.parse(buildIncidentEvent(event(beats))).data.monitor).toEqual({
+      monitorId: 'nightly',
+      name: 'Nightly export',
+      labels: { team: 'data' },
+      lastBeatAt: '2025-12-31T23:59:00.000Z',
+      nextDeadlineAt: '2026-01-01T00:00:00.000Z',
     });
     const input = event();
     const withMore = { ...input, incident: { ...input.incident, secret: 'planted' } };

@@ -105,4 +105,14 @@ describe('the next wake', () => {
     expect(nextWake(timing, liveOf(), NOW + HOUR)).toBeUndefined();
     expect(nextWake({ ...timing, lifecycle: 'archived' }, liveOf(), NOW)).toBeUndefined();
   });
+
+  it('the next wake is when time makes a rule graver, or at the end of the window in which it would', () => {
+    const live = liveOf({ escalatesMs: NOW + MINUTE });
+    expect(nextWake(timingOf(), live, NOW)).toBe(NOW + MINUTE);
+    // One that is past is looked at, as a deadline is.
+    expect(nextWake(timingOf(), live, NOW + HOUR)).toBe(NOW + MINUTE);
+    const window = timingOf({ maintenance: { startsMs: NOW + SECOND, endsMs: NOW + HOUR } });
+    expect(nextWake(window, live, NOW + SECOND)).toBe(NOW + HOUR);
+    expect(nextWake(window, { ...live, escalatesMs: NOW }, NOW + SECOND)).toBe(NOW + HOUR);
+  });
 });

@@ -1,5 +1,7 @@
 // What the operator keeps of the API's answers: never the older of two, and nothing of deleted objects.
 import { afterEach, describe, expect, it } from 'vitest';
+import type { MonitorStatus } from '../../../src/contract/resources/monitor.ts';
+import type { OpenIncident } from '../../../src/operator/kinds/monitor/monitor-status.ts';
 import {
   type CachedMonitorStatus,
   MonitorStatusCache,
@@ -8,7 +10,7 @@ import { ProjectDirectory } from '../../../src/operator/known/project-directory.
 import { listStatusFeed } from '../../../src/operator/known/status-feed-follower.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { type FakeApi, startFakeApi } from './fake-api.ts';
-import { liveStatus } from './resources.ts';
+import { incident, liveStatus } from './resources.ts';
 
 let api: FakeApi | undefined;
 afterEach(() => api?.close());
@@ -36,6 +38,55 @@ describe('the status cache', () => {
     await listing;
     expect(cache.get('p', 'm')?.status.health).toBe('down');
   });
+
+  it('a status that is read keeps the sentence that the feed has for it, whichever came first', () => {
+    const cache = new MonitorStatusCache();
+    cache.put('p', 'm', { ...live('down', 2), because: 'Since noon.' });
+    expect(cache.put('p', 'm', live('down', 1)).because).toBe('Since noon.');
+    expect(cache.put('p', 'm', live('down', 3)).because).toBe('Since noon.');
+    expect(cache.get('p', 'm')?.because).toBe('Since noon.');
+    expect(cache.put('p', 'm', { ...live('down', 4), configurationVersion: 2 }).because).toBeUndefined();
+    cache.put('p', 'n', { ...live('down', 1), because: 'Since noon.' });
+    expect(cache.put('p', 'n', live('up', 2)).because).toBeUndefined();
+  });
+
+  it.each<[MonitorStatus['health'], OpenIncident['kind'] | undefined, boolean]>([
+    ['recovering', 'missed_deadline', true],
+    ['down', 'reported_failure', true],
+    ['paused', undefined, true],
+    ['archived', undefined, true],
+    ['maintenance', undefined, true],
+    // The sentence names a beat.
+    ['down', 'missed_deadline', false],
+    ['up', undefined, false],
+    ['up', 'rule_violation', false],
+    ['late', undefined, false],
+    ['waiting', undefined, false],
+  ])(
+    'a status of one that is %s with %s, read after a further beat, keeps its sentence: %s',
+    (health, kind, isKept) => {
+      const cache = new MonitorStatusCache();
+      const openIncidents = kind ? [incident({ kind })] : [];
+      const read = (lastBeatAt: string, more: Partial<MonitorStatus> = {}): CachedMonitorStatus => ({
+        ...live('up', 2),
+        status: liveStatus({ health, openIncidents, lastBeatAt, ...more }),
+      });
+      const told = { ...read('2026-03-01T10:00:00Z'), because: 'Since noon.' };
+      cache.put('p', 'm', told);
+      const kept = cache.put(
+        'p',
+        'm',
+        read('2026-03-01T10:05:00Z', { nextDeadlineAt: '2026-03-01T11:05:00Z' }),
+      );
+      expect(kept.because).toBe(isKept ? 'Since noon.' : undefined);
+      // Another incident, or another state: the feed has an item to come.
+      cache.put('p', 'm', told);
+      const other = [...openIncidents, incident({ incidentId: 'inc_2' })];
+      expect(
+        cache.put('p', 'm', read('2026-03-01T10:05:00Z', { openIncidents: other })).because,
+      ).toBeUndefined();
+    },
+  );
 
   it('the status of a monitor without an object is dropped', () => {
     const cache = new MonitorStatusCache();

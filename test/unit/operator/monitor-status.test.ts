@@ -1,6 +1,8 @@
 // The status of a Monitor: columns, conditions, and which changes are worth a write.
 import { describe, expect, it } from 'vitest';
 import type { Monitor, MonitorStatus } from '../../../src/contract/resources/monitor.ts';
+import { becauseOf } from '../../../src/domain/explain/because.ts';
+import { newLiveState } from '../../../src/domain/monitor.ts';
 import type { ConditionFacts } from '../../../src/kube/conditions.ts';
 import type {
   MonitorObject,
@@ -22,20 +24,8 @@ import {
 import type { BindingState } from '../../../src/operator/known/binding-directory.ts';
 import type { CachedMonitorStatus } from '../../../src/operator/known/monitor-status-cache.ts';
 import { statusOf, syncedCondition } from '../../../src/operator/pass/status.ts';
-import { liveStatus, monitorObject, NOW, record } from './resources.ts';
-
-type Incident = MonitorStatus['openIncidents'][number];
-function incident(fields: Partial<Incident> = {}): Incident {
-  const openedAt = '2026-03-01T00:00:00Z';
-  return {
-    incidentId: 'inc_1',
-    kind: 'missed_deadline',
-    state: 'open',
-    severity: 'critical',
-    openedAt,
-    ...fields,
-  };
-}
+import { timingOf } from '../domain/timing.ts';
+import { incident, liveStatus, monitorObject, NOW, record } from './resources.ts';
 
 describe('columns', () => {
   it.each([
@@ -109,7 +99,45 @@ describe('Healthy', () => {
     [{ health: 'paused', openIncidents: [incident()] }, 'Unknown', 'Paused'],
     [{ health: 'archived' }, 'Unknown', 'Archived'],
   ])('a monitor with %j has the condition Healthy %s %s', (fields, status, reason) => {
-    expect(healthyCondition(liveStatus(fields))).toMatchObject({ type: 'Healthy', status, reason });
+    expect(healthyCondition({ status: liveStatus(fields) })).toMatchObject({
+      type: 'Healthy',
+      status,
+      reason,
+    });
+  });
+
+  it('a new monitor has the sentence that the feed will bring, so that its status is written once', () => {
+    const state = {
+      atMs: NOW,
+      timing: timingOf(),
+      live: newLiveState(),
+      incidents: [],
+      outages: [],
+      changes: [],
+    };
+    expect(healthyCondition({ status: liveStatus({ health: 'waiting' }) }).message).toBe(
+      becauseOf(state, { running: { parts: [] } }),
+    );
+  });
+
+  it('the message is the sentence of the feed, or words of the operator where an API says none', () => {
+    const messageOf = (health: MonitorStatus['health'], because?: string) =>
+      healthyCondition({ status: liveStatus({ health }), because }).message;
+    for (const health of ['up', 'down', 'paused'] as const)
+      expect(messageOf(health, 'Since noon.')).toBe('Since noon.');
+    expect(messageOf('paused')).toBe('The monitor is paused.');
+    const deadline = { health: 'waiting', nextDeadlineAt: '2026-03-01T10:05:00Z' } as const;
+    expect(healthyCondition({ status: liveStatus(deadline) }).message).toBe(
+      'The first beat has not arrived yet.',
+    );
+    const open = [incident({ severity: 'warning', kind: 'rule_violation' })];
+    const status = liveStatus({ openIncidents: open });
+    expect(healthyCondition({ status, because: 'Up: … rows is 3.' })).toMatchObject({
+      ...{ status: 'False', reason: 'IncidentOpen', message: 'Up: … rows is 3.' },
+    });
+    expect(healthyCondition({ status }).message).toBe(
+      'An incident of severity warning is open: rule_violation.',
+    );
   });
 });
 
@@ -285,6 +313,62 @@ describe('the status', () => {
     const object = monitorObject({}, {}, late);
     expect(isBeatAlone(late, statusFrom({ object, latest: live({ health: 'up' }) }))).toBe(true);
     expect(isBeatAlone(late, statusFrom({ object, latest: live({ health: 'down' }) }))).toBe(false);
+  });
+
+  it.each<[MonitorStatus['health'], boolean]>([
+    ['up', true],
+    ['late', true],
+    ['waiting', true],
+    ['down', false],
+    ['paused', false],
+    ['maintenance', false],
+  ])('whether another sentence of a monitor that is %s counts as a mere beat', (health, isAlone) => {
+    const told = (because: string) => ({ ...live({ health }), because });
+    const first = statusFrom({ object: monitorObject(), latest: told('One.'), record: record() });
+    expect(first.conditions?.find(({ type }) => type === 'Healthy')?.message).toBe('One.');
+    const object = monitorObject({}, {}, first);
+    expect(isBeatAlone(first, statusFrom({ object, latest: told('Two.') }))).toBe(isAlone);
+  });
+
+  it.each<[MonitorStatus['health'], boolean]>([
+    ['up', true],
+    ['late', true],
+    ['recovering', false],
+    ['maintenance', false],
+  ])(
+    'whether another sentence of a monitor that is %s with an open warning counts as a mere beat: %s',
+    (health, isAlone) => {
+      const warning = incident({ kind: 'rule_violation', severity: 'warning' });
+      const told = (because: string | undefined, openIncidents = [warning]) => ({
+        ...live({ health, openIncidents }),
+        because,
+      });
+      const first = statusFrom({ object: monitorObject(), latest: told('One.'), record: record() });
+      expect(first.conditions?.find(({ type }) => type === 'Healthy')).toMatchObject({
+        ...{ reason: 'IncidentOpen', message: 'One.' },
+      });
+      const object = monitorObject({}, {}, first);
+      const isBeat = (latest: CachedMonitorStatus) => isBeatAlone(first, statusFrom({ object, latest }));
+      expect(isBeat(told('Two.'))).toBe(isAlone);
+      // A read, whose sentence the feed has yet to bring.
+      expect(isBeat(told(undefined))).toBe(isAlone);
+      // What is open is news, whatever the sentence says.
+      expect(isBeat(told('One.', []))).toBe(false);
+      expect(isBeat(told('One.', [{ ...warning, state: 'recovering' }]))).toBe(false);
+      expect(isBeat(told('One.', [warning, { ...warning, incidentId: 'inc_2' }]))).toBe(false);
+    },
+  );
+
+  it('other words of a refusal are news, also of a monitor that is up', () => {
+    const up = statusFrom({ object: monitorObject(), latest: live(), record: record() });
+    const refused = (message: string) => {
+      const conditions = up.conditions?.map((one) =>
+        one.type === 'Healthy' ? { ...one, status: 'Unknown' as const, reason: 'Refused', message } : one,
+      );
+      return { ...up, conditions };
+    };
+    expect(isBeatAlone(refused('One.'), refused('One.'))).toBe(true);
+    expect(isBeatAlone(refused('One.'), refused('Two.'))).toBe(false);
   });
 
   it('a learned cadence that moves a little counts as a mere beat, and the first one does not', () => {

@@ -51,6 +51,10 @@ describe('a refusal of the API', () => {
     else expect(text).toMatch(new RegExp(`chart's value ${value}\\b`.replace('.', '\\.')));
   });
 
+  it('of a limit the message also names the value that changes what a plan allows: no plan is larger than the default', () => {
+    expect(problemText(refusal(403, 'plan_limit_reached'))).toContain('its value plans what a plan allows');
+  });
+
   it.each([
     refusal(400, 'validation_failed', field('invalid', 'name')),
     refusal(409, 'conflict', field('not_unique', 'endpointId')),

@@ -9,6 +9,8 @@ import {
   type MonitorPlanFacts,
   planMonitor,
 } from '../../../src/operator/kinds/monitor/monitor-plan.ts';
+import type { OpenIncident } from '../../../src/operator/kinds/monitor/monitor-status.ts';
+import type { GivenRule } from '../../../src/operator/kinds/rule/apply/given-rules.ts';
 
 export const NOW = Date.parse('2026-03-01T12:00:00Z');
 const createdAt = '2026-01-01T00:00:00.000Z';
@@ -39,8 +41,13 @@ export function callbackObject(
   };
 }
 
-export function desired(spec: object = {}, metadata: object = {}, alias?: string): DesiredMonitor {
-  const facts = { id: 'mon_1', projectId: 'p1', alias, nowMs: NOW };
+export function desired(
+  spec: object = {},
+  metadata: object = {},
+  alias?: string,
+  rules: readonly GivenRule[] = [],
+): DesiredMonitor {
+  const facts = { id: 'mon_1', projectId: 'p1', alias, rules, isRetryDue: false, nowMs: NOW };
   return desiredMonitor(monitorObject(spec, metadata), facts);
 }
 
@@ -49,6 +56,18 @@ export function liveStatus(fields: Partial<MonitorStatus> = {}): MonitorStatus {
     health: 'up',
     cadence: { source: 'configured', intervalSeconds: 300 },
     openIncidents: [],
+    ...fields,
+  };
+}
+
+export function incident(fields: Partial<OpenIncident> = {}): OpenIncident {
+  const openedAt = '2026-03-01T00:00:00Z';
+  return {
+    incidentId: 'inc_1',
+    kind: 'missed_deadline',
+    state: 'open',
+    severity: 'critical',
+    openedAt,
     ...fields,
   };
 }

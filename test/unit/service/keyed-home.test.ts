@@ -52,11 +52,13 @@ const AIMS: Record<string, Aim> = {
 
 /** What the caller is told: the generation that his call has changed, or a refusal. */
 function call(world: World, aim: Aim, { away, breaksOff }: Call): number | ProblemError {
-  const answers = HOMES.map((home, index): [SharedHome, Asked<Known>] => {
-    if (away.includes(index as Index)) return [home, { fault: undefined }];
+  const answers = HOMES.flatMap((home, index): [SharedHome, Asked<Known>][] => {
+    // Nobody waits for one that is slow and cannot have the answer.
+    if (away.includes(index as Index))
+      return 'home' in aim && home !== aim.home ? [] : [[home, { fault: undefined }]];
     const kept = world.keys[index];
     const key = typeof kept === 'number' ? { replay: { status: kept, headers: {}, body: 0 } } : kept;
-    return [home, { found: { hasIt: 'look' in aim && world.monitors[index] !== undefined, key } }];
+    return [[home, { found: { hasIt: 'look' in aim && world.monitors[index] !== undefined, key } }]];
   });
   try {
     const found = decide(aim, new Map(answers));

@@ -19,7 +19,7 @@ it.each([
 ])('the time %s is %s, whatever follows', (time, expected) => {
   const rows = [`1\tsuccess\t${time}`, `2\tfail\t${time}\tdetails`, `3\tlog\t${time}`];
   const line = (rest: string) => `head${rest}\n`;
-  expect(text([{ head: 'head', text: rows.join('\n'), lines: 3 }]).toString()).toBe(
+  expect(text.of([{ head: 'head', text: rows.join('\n'), lines: 3 }]).toString()).toBe(
     [
       line(`<s>1<k>success<t>${expected}<plain>`),
       line(`<s>2<k>fail<t>${expected}<d>details<end>`),
@@ -53,7 +53,7 @@ it('lines of several monitors have their heads, and any details', () => {
             `${head}<s>${one.sequence}<k>success<t>2026-11-23T18:40:34.000Z${one.details === undefined ? '<plain>' : `<d>${one.details}<end>`}`,
         ),
       );
-      expect(asJson(given).toString()).toBe(expected.join(''));
+      expect(asJson.of(given).toString()).toBe(expected.join(''));
     }),
   );
 });
@@ -63,5 +63,5 @@ it('lines that are ready get their heads and ends', () => {
     { head: 'a', text: '1\n2', lines: 2 },
     { head: 'b$&', text: '3\n4', lines: 2 },
   ];
-  expect(lines('}\n')(monitors).toString()).toBe('a1}\na2}\nb$&3}\nb$&4}\n');
+  expect(lines('}\n').of(monitors).toString()).toBe('a1}\na2}\nb$&3}\nb$&4}\n');
 });

@@ -31,6 +31,7 @@ const anyLive: fc.Arbitrary<LiveState> = fc
     tokensMs: perhaps(moment),
     unmovedMs: perhaps(moment),
     restsSinceMs: perhaps(moment),
+    escalatesMs: perhaps(moment),
     excused: perhaps(fc.tuple(moment, fc.nat(9))),
   })
   .map(({ excused, ...live }) => ({

@@ -26,10 +26,38 @@ const document: TabledDocument = {
           404: {
             description: 'None.',
             content: {
-              'application/problem+json': { examples: { none: { $ref: '#/components/examples/none' } } },
+              'application/problem+json': {
+                schema: { $ref: '#/components/schemas/Problem' },
+                examples: { none: { $ref: '#/components/examples/none' } },
+              },
             },
           },
         },
+      },
+    },
+    '/ping/{publishId}': {
+      parameters: [{ name: 'rid', in: 'query', schema: { type: 'string' } }],
+      get: {
+        operationId: 'pingThing',
+        tags: ['Things'],
+        summary: 'Send a beat',
+        description: 'Durable.',
+        responses: { 200: { description: 'Stored.' } },
+      },
+    },
+  },
+  webhooks: {
+    alert: {
+      post: {
+        operationId: 'receiveAlert',
+        tags: ['Things'],
+        summary: 'An alert',
+        description: 'At least once.',
+        requestBody: {
+          required: true,
+          content: { 'application/json': { schema: { $ref: '#/components/schemas/Alert' } } },
+        },
+        responses: { '2XX': { description: 'Received.' } },
       },
     },
   },
@@ -44,11 +72,19 @@ const document: TabledDocument = {
         required: ['kind'],
         properties: { kind: { enum: ['a', 'b'], description: 'a | b' } },
       },
+      Alert: { type: 'object', properties: { news: { type: 'string' } } },
+      Problem: { type: 'object', properties: { detail: { type: 'string' } } },
     },
   },
 };
 const TEST = "// Holds: getThing.\ncall('getThing', { colour: 'red' }): { kind: 'a' }, service.not_found";
-const held = new Map([['test/api/things.test.ts', TEST]]);
+const PING = "// Holds: pingThing.\nimport './ping-fixture.ts'; ?rid=1, detail: 'No.'";
+const ALERT = "// Holds: receiveAlert.\nimport 'formats/event.ts'; news: 'down'";
+const held = new Map([
+  ['test/api/things.test.ts', TEST],
+  ['test/ingest/ping.test.ts', PING],
+  ['test/unit/delivery/event.test.ts', ALERT],
+]);
 
 describe('the tables of operations', () => {
   it('an operation has its parameters, bounds, headers, errors, fields and the test that holds it', () => {
@@ -66,21 +102,51 @@ describe('the tables of operations', () => {
     }
   });
 
+  it('beats and the webhook have sections as other operations have, with the parameters of the path', () => {
+    const lines = renderTables(document, held).split('\n');
+    for (const line of [
+      '### pingThing',
+      '`GET /ping/{publishId}`: Send a beat. Durable.',
+      '| `rid` | query | string |  |',
+      'Held by [ping.test.ts](../../test/ingest/ping.test.ts).',
+      '### receiveAlert',
+      'Body: `application/json` [Alert](#alert).',
+      '`POST` webhook `alert`: An alert. At least once.',
+      'Held by [event.test.ts](../../test/unit/delivery/event.test.ts).',
+    ]) {
+      expect(lines).toContain(line);
+    }
+  });
+
   it('an operation that no test holds is refused, with its name', () => {
-    expect(() => renderTables(document, new Map())).toThrow('No test holds getThing');
+    expect(() => renderTables(document, new Map())).toThrow(
+      'No test holds getThing, pingThing, receiveAlert',
+    );
   });
 
   it.each([
-    ['kind', 'the field kind of Thing'],
-    ['colour', 'its parameter colour'],
-    ['not_found', 'the refusal none (not_found)'],
-  ])('a part of the contract that no test of the operation names is refused: %s', (name, part) => {
-    const without = new Map([
-      ['test/api/things.test.ts', TEST.replace(name, 'other')],
-      ['test/api/others.test.ts', `call('getOther'): ${name}`],
-    ]);
-    expect(() => renderTables(document, without)).toThrow(`No test that calls getThing names ${part}.`);
+    ['kind', 'that calls getThing names the field kind of Thing'],
+    ['colour', 'that calls getThing names its parameter colour'],
+    ['not_found', 'that calls getThing names the refusal none (not_found)'],
+    ['rid', 'that calls pingThing names its parameter rid'],
+    ['news', 'that calls receiveAlert names the field news of Alert'],
+  ])('a part of the contract that no test of the operation names is refused: %s', (name, sentence) => {
+    const without = new Map([...held].map(([path, text]) => [path, text.replace(name, 'other')]));
+    without.set('test/api/others.test.ts', `call('getOther'): ${name}`);
+    expect(() => renderTables(document, without)).toThrow(`No test ${sentence}.`);
     expect(() => renderTables(document, held)).not.toThrow();
+  });
+
+  it('a field of a problem may be named by any test, and is refused where none names it', () => {
+    const elsewhere = new Map(held).set('test/ingest/ping.test.ts', PING.replace('detail', 'other'));
+    expect(() => renderTables(document, elsewhere)).toThrow('No test names the field detail of Problem.');
+    elsewhere.set('test/api/others.test.ts', "call('getOther'): detail");
+    expect(() => renderTables(document, elsewhere)).not.toThrow();
+  });
+
+  it('a test of the export holds it through the reader of exports', () => {
+    const text = "// Holds: exportOrganization.\nimport '../support/export-reader.ts'";
+    expect(holdersOf(new Map([['a', text]])).get('exportOrganization')).toEqual(['a']);
   });
 
   it('a test that holds an operation which nobody has, or which it does not call, is refused', () => {

@@ -85,7 +85,7 @@ ${table(
 )}
 <p>An installation of your own is on ${findPlan('scale').name}, unless it was installed otherwise (the chart's value <code>plan</code>, <code>BEATKEEPER_PLAN</code>). <a href="/docs#getBilling"><code>GET /v1/organization/billing</code></a> answers which plan one is on, and the <code>limit</code> of a refusal names it. The examples of these pages are of an installation on ${findBuiltInPlan('free').name} or ${findBuiltInPlan('scale').name}: the answer that you get has your numbers.</p>
 <ul>
-<li>What would exceed a limit is 403 <a href="/docs/problems/plan_limit_reached"><code>service.plan_limit_reached</code></a>; its <code>limit</code> has the dimension, the limit and what was attempted, and <code>fieldErrors</code> names the field.</li>
+<li>What would exceed a limit is 403 <a href="/docs/problems/plan_limit_reached"><code>service.plan_limit_reached</code></a>; its <code>limit</code> has the dimension, the limit and what was attempted, and <code>fieldErrors</code> names the field. So is a series in fine buckets, or an explanation of a moment, that needs observations which the plan does not keep; lists leave those out.</li>
 <li>Too many calls or beats are 429 <a href="/docs/problems/rate_limited"><code>service.rate_limited</code></a> with <code>Retry-After</code>. A beat that is over the limit is not recorded, but it moves the deadline: a limit never makes a false alert.</li>
 <li><code>api_requests_per_minute</code> counts calendar minutes, over all replicas together; the limit may be overshot by two percent. Answers have <code>RateLimit</code> and <code>RateLimit-Policy</code>, which say how many calls are left. <code>beat_cadence</code> is a bucket that holds a minute's worth and fills evenly.</li>
 </ul>

@@ -1,4 +1,5 @@
 // The page /docs/retention: how long data is kept (docs/contract/organization.md).
+import { MAX_CLOSED_DRAFTS } from '../../../domain/draft.ts';
 import { IDEMPOTENCY_HOURS, KEPT_DAYS } from '../../../domain/retention.ts';
 import { heading, html, table } from '../html.ts';
 import { page } from '../page.ts';
@@ -30,6 +31,11 @@ const KEPT: readonly (readonly [string, string, string])[] = [
     'deleted, as `DELETE` does; `restorableUntil` says when',
   ],
   ['Deleted monitors', 'not at all', 'configuration, changes and publish address are gone at once'],
+  [
+    'Drafts of rules',
+    `${days(KEPT_DAYS.closedDrafts)} after they were closed, the newest ${MAX_CLOSED_DRAFTS} of a monitor`,
+    'gone',
+  ],
   ['Removed endpoints', 'not at all', 'address and signing secrets are erased at once'],
   [
     'Changes of endpoints',

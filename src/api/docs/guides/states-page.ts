@@ -51,16 +51,16 @@ const KIND: Texts<IncidentKind> = {
   reported_failure:
     'A beat said that the run failed: `/fail`, an exit status other than 0, or `status: fail`.',
   overdue_run: 'A run that began with `/start` did not end in `maxRuntimeSeconds`.',
-  rule_violation: 'Does not occur in this version: rules on measurements are not evaluated yet.',
+  rule_violation: 'A measurement broke a rule of the monitor, as often or as long as its policy says.',
 };
 
 const TIMELINE: Texts<TimelineType> = {
   opened: 'The incident opened.',
-  recovering: 'A first success came.',
+  recovering: 'A first success came; of a rule, a first one that conforms.',
   reopened: 'The cause came again before the incident was over.',
   recovered: 'Enough successes came.',
   resolved: 'Ended by decision, by archiving or by deleting.',
-  escalated: 'Reserved: does not occur in this version.',
+  escalated: 'It got graver: its rule was broken for as often or as long as its policy says.',
   acknowledged: 'Somebody takes care of it.',
   note: 'Somebody wrote a note.',
   delivery: 'The delivery of an alert changed its state.',

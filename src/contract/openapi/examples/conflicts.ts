@@ -51,6 +51,52 @@ export const CONFLICT = {
     holder: { endpointId: ID.endpoint },
     by: only('createCallback'),
   },
+  draftClosed: {
+    code: 'draft_closed',
+    summary: 'The draft is applied, canceled or expired.',
+    detail: 'The draft is applied, and nothing changes it any more: create a new one.',
+    by: only('updateDraft', 'applyDraft', 'cancelDraft'),
+  },
+  staleDraft: {
+    code: 'conflict',
+    summary: 'The draft has changed since it was read.',
+    detail: 'The draft now has version 2: read it again, then decide whether to repeat the change.',
+    fieldErrors: [{ code: 'stale', message: 'The current version is 2.', path: 'expectedDraftVersion' }],
+    by: only('updateDraft', 'cancelDraft'),
+  },
+  manyDrafts: {
+    code: 'conflict',
+    summary: 'The monitor has as many open drafts as it may have.',
+    detail: 'The monitor has 100 open drafts: cancel or apply one first.',
+    by: only('createDraft'),
+  },
+  windowGone: {
+    code: 'conflict',
+    summary: 'Retention has deleted observations of the window.',
+    detail:
+      'Observations of the window are not kept any more: create a new draft, whose window has the newest ones.',
+    by: only('replayDraft'),
+  },
+  manyIncidents: {
+    code: 'conflict',
+    summary: 'A rule would have opened too many incidents to show.',
+    detail:
+      'One of the rules would have opened more than 1000 incidents: replay a shorter span, or propose wider bounds.',
+    by: only('replayDraft'),
+  },
+  fewValues: {
+    code: 'conflict',
+    summary: 'The history has too few values of the measurement.',
+    detail:
+      'The history has 7 values of rows, and a suggestion needs 20: ask again when more beats have it, or choose bounds yourself.',
+    by: only('suggestRule'),
+  },
+  manyMeasurements: {
+    code: 'conflict',
+    summary: 'The monitor has rules for as many measurements as it may have.',
+    detail: 'A monitor has rules for at most 64 measurements: remove one first.',
+    by: only('applyDraft'),
+  },
   aliasTaken: {
     code: 'conflict',
     summary: 'The alias is taken.',

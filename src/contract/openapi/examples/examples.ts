@@ -2,6 +2,7 @@
 // test runs them against an api.
 import type { OperationId } from '../../operations/operations.ts';
 import { callbackExamples } from './callback-examples.ts';
+import { draftExamples } from './draft-examples.ts';
 import type { Examples } from './example.ts';
 import { incidentExamples } from './incident-examples.ts';
 import { monitorExamples } from './monitor-examples.ts';
@@ -18,6 +19,7 @@ export interface AnyExample {
 
 const EXAMPLES: Examples<OperationId> = {
   ...monitorExamples,
+  ...draftExamples,
   ...callbackExamples,
   ...incidentExamples,
   ...organizationExamples,

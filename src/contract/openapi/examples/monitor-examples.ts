@@ -108,7 +108,9 @@ export const monitorExamples: Examples<keyof ReturnType<typeof monitorOperations
           { kind: 'grace', seconds: 300, note: 'The grace is 5 min.' },
         ],
       },
-      rules: [],
+      rules: [
+        { measurement: 'rows', rule: 'minimum', lastValue: 980, bound: 1, violationsInRow: 0, opensAt: 1 },
+      ],
       silence: [
         {
           reason: 'binding_disabled',

@@ -4,8 +4,10 @@ import {
   featureNotInPlan,
   findPlan,
   planLimitReached,
+  retentionExceeded,
   serviceProblem,
 } from '../../../domain/plan.ts';
+import { DAY_MS } from '../../../domain/retention.ts';
 import { always, only, type Refusal, writes } from './refusal.ts';
 
 /** The sentences of limits are those that the service makes. */
@@ -19,6 +21,7 @@ const INTERVAL = {
   limit: free.minimumIntervalSeconds,
   attempted: 60,
 } as const;
+const RETENTION = retentionExceeded(free, 9 * DAY_MS);
 const ENDPOINTS = {
   dimension: 'callback_endpoints',
   limit: free.callbackEndpoints,
@@ -111,6 +114,18 @@ export const NOT_ALLOWED = {
     ...featureNotInPlan(free, 'ratio', 'patch.measurements.rows.ratio').options,
     by: only('updateMonitor'),
   },
+  featureOfDraft: {
+    code: 'plan_limit_reached',
+    summary: 'The plan does not have the rule.',
+    ...featureNotInPlan(free, 'ratio', 'proposal.definition.ratio').options,
+    by: only('createDraft', 'updateDraft', 'applyDraft'),
+  },
+  featureOfSuggestion: {
+    code: 'plan_limit_reached',
+    summary: 'The plan does not have the bounds that the history suggests.',
+    ...featureNotInPlan(free, 'maximum', 'measurementKey').options,
+    by: only('suggestRule'),
+  },
   endpointLimit: {
     code: 'plan_limit_reached',
     summary: 'The plan has no callback endpoint left.',
@@ -128,6 +143,18 @@ export const NOT_ALLOWED = {
     summary: 'The plan has no callback endpoint left for an inline binding.',
     ...beyond(ENDPOINTS, 'binding'),
     by: only('setMonitorBinding'),
+  },
+  retentionOfBuckets: {
+    code: 'plan_limit_reached',
+    summary: 'The plan does not keep the observations that buckets so fine need.',
+    ...beyond(RETENTION, 'bucketSeconds'),
+    by: only('readSeries'),
+  },
+  retentionOfMoment: {
+    code: 'plan_limit_reached',
+    summary: 'The plan does not keep the observations of that moment.',
+    ...beyond(RETENTION, 'at'),
+    by: only('explainMonitor'),
   },
   suspended: {
     code: 'service_suspended',

@@ -70,6 +70,7 @@ export const organizationExamples: Examples<keyof typeof organizationOperations>
           lifecycle: 'active',
           configurationVersion: 1,
           status: monitor.status,
+          because: 'Down since 2026-11-22 10:00:00 UTC: The job reported a failure.',
         },
       ],
       nextCursor: 'ZmVlZCA3NDE6NzQxOg',

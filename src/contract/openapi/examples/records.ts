@@ -14,6 +14,8 @@ export const ID = {
   project: '01a2034a-7d1c-7b52-8c41-5f0e9d3b6a20',
   credential: '01a2034b91e47c08b5d2f6a0c37e8419',
   endpoint: 'cb_01a2034c2f6b7a319e04d85c1b7f20a6',
+  draft: 'draft_01a2034d77c07f25b18e34d96c02fa51',
+  otherDraft: 'draft_01a2034d9e417a06c5d21f7b48e3906c',
   incident: 'inc_01a2034d58c97e14a2b06f3d9c81e752',
   delivery: 'dlv_01a2034d58d17c6fb3e92a4c05d7f816',
   redelivery: 'dlv_01a2034f0b3e7d45918c6e2f7a50b3c9',

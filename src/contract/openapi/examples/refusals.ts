@@ -1,6 +1,6 @@
 // An example of each refusal, and the operations that can answer it. So the errors of an operation in the document are
 // those that it has (docs/contract/calls.md).
-import { findPlan, limitOf } from '../../../domain/plan.ts';
+import { findPlan, leaseEnded, limitOf } from '../../../domain/plan.ts';
 import { PROBLEMS } from '../../../domain/problem.ts';
 import type { OperationSpec } from '../../operations/operation.ts';
 import { MANY_EXPORTS } from '../../resources/export.ts';
@@ -26,6 +26,12 @@ const LATER = {
     detail:
       'The default endpoint is not expectedEndpointId: read that endpoint again, then decide whether to repeat the change.',
     by: only('setDefaultCallback'),
+  },
+  staleApply: {
+    code: 'precondition_failed',
+    summary: 'The draft or the monitor has changed since it was read.',
+    detail: 'The monitor now has configuration version 3: read it again, then repeat the change.',
+    by: only('applyDraft'),
   },
   tooLarge: {
     code: 'payload_too_large',
@@ -80,6 +86,13 @@ const LATER = {
     detail: 'The database does not answer at this moment: try again.',
     retryAfterSeconds: 1,
     by: always,
+  },
+  leaseEnded: {
+    code: 'temporarily_unavailable',
+    summary: 'What the call had reserved of the plan ended before it was used.',
+    ...leaseEnded().options,
+    retryAfterSeconds: 1,
+    by: only('createMonitor', 'changeMonitorLifecycle', 'setMonitorBinding'),
   },
 } satisfies Record<string, Refusal>;
 

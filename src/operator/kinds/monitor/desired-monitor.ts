@@ -3,10 +3,11 @@ import { MAX_LABELS } from '../../../contract/fields/field.ts';
 import type { OperationRequest } from '../../../contract/operations/operations.ts';
 import type { Binding } from '../../../contract/resources/binding.ts';
 import type { KubeObject } from '../../../kube/kube-object.ts';
-import { contentHash } from '../../pass/desired-hash.ts';
+import { contentHash, parseSpecHash } from '../../pass/desired-hash.ts';
 import { defaultAlias, defaultName } from '../../pass/identity.ts';
 import type { Desired } from '../../pass/kind.ts';
 import { SECRET_SUFFIX } from '../../resources/names.ts';
+import { type AppliedRule, type GivenRule, isSameRule } from '../rule/apply/given-rules.ts';
 import type { MonitorObject } from './monitor-object.ts';
 
 type Spec = MonitorObject['spec'];
@@ -20,6 +21,8 @@ export interface DesiredMonitor extends Desired {
   binding: Binding | undefined;
   /** The window of the spec; undefined if it is over (docs/contract/kubernetes.md: then it is ignored). */
   maintenance: Spec['maintenance'];
+  /** What Rules give to the monitor, beside the measurements of the spec. */
+  rules: readonly GivenRule[];
   secretName: string;
 }
 
@@ -28,12 +31,15 @@ export interface DesiredMonitorFacts {
   projectId: string;
   /** The alias of the Callback that `callbackRef` names; undefined if there is no such object. */
   alias: string | undefined;
+  rules: readonly GivenRule[];
+  /** Rules that the API has refused may be tried again. */
+  isRetryDue: boolean;
   nowMs: number;
 }
 
 export function desiredMonitor(object: MonitorObject, facts: DesiredMonitorFacts): DesiredMonitor {
   const { metadata } = object;
-  const { id, projectId, alias, nowMs } = facts;
+  const { id, projectId, alias, rules, nowMs } = facts;
   const spec = asStored(object.spec);
   const derived = {
     defaultName: defaultName(metadata.name),
@@ -46,9 +52,14 @@ export function desiredMonitor(object: MonitorObject, facts: DesiredMonitorFacts
   // The deletion policy concerns only the end of this object, and the workload is not used yet.
   const { deletionPolicy: _policy, workloadRef: _workload, callback: _callback, ...told } = spec;
   // The names of the keys count: another name would have every object of a cluster applied again after an upgrade.
-  const hash = contentHash({ monitorId: id, projectId, ...derived, told });
-  const desired = { id, projectId, ...derived, spec, maintenance, hash };
-  return { ...desired, ownedFields: ownedFieldsOf(desired) };
+  const given = rules.length === 0 ? undefined : rules.map(hashedRule);
+  const hash = contentHash({ monitorId: id, projectId, ...derived, told, given });
+  const desired = { id, projectId, ...derived, spec, maintenance, rules, hash };
+  // What the API has refused, and is not asked for now, is not the object's.
+  const isTried = facts.isRetryDue || parseSpecHash(object.status?.specHash).desired !== hash;
+  const had = isTried ? rules : rules.filter((one) => !isRefused(object, one));
+  const ownedFields = [...ownedFieldsOf(desired), ...givenFieldsOf(object, had)].sort();
+  return { ...desired, ownedFields };
 }
 
 /** The spec as the API will return it: with trimmed texts and without negative zeros. */
@@ -101,7 +112,7 @@ export const SCALAR_FIELDS = [
 ] as const;
 
 /**
- * Sorted names: `graceSeconds`, `schedule`, `schedule.timeZone`, `labels.<key>`, `measurements.<key>`,
+ * Names: `graceSeconds`, `schedule`, `schedule.timeZone`, `labels.<key>`, `measurements.<key>`,
  * `measurements.<key>.<field>`, `callback`, `lifecycle`, `maintenance`.
  */
 function ownedFieldsOf({
@@ -122,7 +133,43 @@ function ownedFieldsOf({
       if (value !== undefined) fields.push(`measurements.${key}.${field}`);
     }
   }
-  return fields.sort();
+  return fields;
+}
+
+/** What is kept differs from what is applied: somebody may have changed it meanwhile. */
+function hashedRule({ rule, ...applied }: GivenRule): object {
+  return rule === undefined ? { ...applied, isKept: true } : applied;
+}
+
+/** The API refuses the rule, and the Rule has applied none before, as far as the status says. */
+function isRefused({ status }: MonitorObject, given: GivenRule): boolean {
+  const isRule = ({ uid, measurementKey }: AppliedRule) =>
+    uid === given.uid && measurementKey === given.measurementKey;
+  const isKnown = status?.refusedRules?.some((one) => isSameRule(one, given)) ?? false;
+  return isKnown && !status?.appliedRules?.some(isRule);
+}
+
+/** `desired` without the fields of the rules of these measurements. */
+export function withoutRules(desired: DesiredMonitor, measurementKeys: readonly string[]): DesiredMonitor {
+  if (measurementKeys.length === 0) return desired;
+  const isOf = (field: string) =>
+    measurementKeys.some(
+      (key) => field === `measurements.${key}` || field.startsWith(`measurements.${key}.`),
+    );
+  return { ...desired, ownedFields: desired.ownedFields.filter((field) => !isOf(field)) };
+}
+
+/**
+ * `measurements.<key>` and its fields, also those that the status lists already: what a Rule has applied before, and a
+ * refused or replayed one has left there, is released with the measurement too.
+ */
+function givenFieldsOf({ status }: MonitorObject, rules: readonly GivenRule[]): string[] {
+  return rules.flatMap(({ measurementKey, rule }) => {
+    const name = `measurements.${measurementKey}`;
+    const stated = Object.keys(rule?.spec.definition ?? {}).map((field) => `${name}.${field}`);
+    const listed = (status?.ownedFields ?? []).filter((field) => field.startsWith(`${name}.`));
+    return [name, ...new Set([...stated, ...listed])];
+  });
 }
 
 /** The body of POST /v1/monitors. Measurements, lifecycle and maintenance are set afterwards. */

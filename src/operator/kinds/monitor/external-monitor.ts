@@ -9,9 +9,15 @@ import type { CachedMonitorStatus } from '../../known/monitor-status-cache.ts';
 import type { ObjectMemory } from '../../known/object-cache.ts';
 import { contentHash } from '../../pass/desired-hash.ts';
 import type { ExternalRef } from '../../pass/kind.ts';
+import type { MonitorStatusFields } from './monitor-object.ts';
 import type { MonitorStep } from './monitor-plan.ts';
 
 type Jurisdiction = Monitor['jurisdiction'];
+/** As the status shows it; undefined: none. */
+export interface RuleOutcomes {
+  appliedRules: MonitorStatusFields['appliedRules'] | undefined;
+  refusedRules: MonitorStatusFields['refusedRules'] | undefined;
+}
 /** Of a monitor whose object states none. */
 const DEFAULT: Jurisdiction = 'unrestricted';
 
@@ -29,6 +35,8 @@ export class ExternalMonitor {
   signingSecret: string | undefined;
   /** A signing secret, which the API does not show, was rotated through the API. */
   isRotatedElsewhere: boolean = false;
+  /** What became of the Rules; undefined: this pass has not looked. */
+  ruleOutcomes: RuleOutcomes | undefined;
   /** This pass archived the monitor. */
   isArchived: boolean = false;
 

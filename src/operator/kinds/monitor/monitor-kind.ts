@@ -26,6 +26,8 @@ import { ObjectEvents } from '../../pass/object-events.ts';
 import { isFrom, newOrigin, objectOrigin } from '../../pass/origin.ts';
 import { problemText } from '../../resources/problem-text.ts';
 import { CALLBACK_IDENTITY, type CallbackObject } from '../callback/callback-object.ts';
+import { givenRules } from '../rule/apply/given-rules.ts';
+import { type RuleObject, rulesNear } from '../rule/rule-object.ts';
 import { BeatWrites } from './beat-writes.ts';
 import { createMonitorBodyOf, type DesiredMonitor, desiredMonitor } from './desired-monitor.ts';
 import { describeIncident, IncidentEnds } from './ended-incidents.ts';
@@ -37,11 +39,13 @@ import {
   type MonitorObject,
   type MonitorStatusFields,
 } from './monitor-object.ts';
-import { planMonitor } from './monitor-plan.ts';
+import { type MonitorStep, planMonitor } from './monitor-plan.ts';
 import { MonitorSecret } from './monitor-secret.ts';
 import { bindingOf, incidentChanges, monitorReady, monitorStatusOf } from './monitor-status.ts';
 import { watchMonitors } from './monitor-watches.ts';
 import type { MonitorPass, MonitorWork } from './monitor-work.ts';
+import { applyRules, isRetryDue, takeBackRules } from './rules/apply-rules.ts';
+import { UnseenRules } from './rules/unseen-rules.ts';
 
 /** Whose Callbacks may make the Monitor ready: those of its project, and the default one. */
 function waitsForCallback({ spec, status }: MonitorObject): ('project' | 'default')[] {
@@ -83,12 +87,21 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   readonly events: ObjectEvents<'Archived' | 'IncidentOpened' | 'IncidentRecovered' | 'IncidentResolved'>;
   readonly #context: OperatorContext;
   readonly #callbacks: ObjectCache<CallbackObject>;
+  readonly #rules: ObjectCache<RuleObject>;
+  readonly #unseen: UnseenRules;
   readonly #beats: BeatWrites;
   readonly #ends: IncidentEnds;
   #enqueue: Enqueue<MonitorObject> = () => undefined;
 
-  constructor(context: OperatorContext, callbacks: ObjectCache<CallbackObject>) {
+  /** The cache of Rules has the indexes of `newRuleCache`. */
+  constructor(
+    context: OperatorContext,
+    callbacks: ObjectCache<CallbackObject>,
+    rules: ObjectCache<RuleObject>,
+  ) {
     this.#context = context;
+    this.#rules = rules;
+    this.#unseen = new UnseenRules(context.kube, rules);
     this.cache = new ObjectCache(MONITOR_IDENTITY, context.settings.release, INDEXES);
     this.#callbacks = callbacks;
     this.#beats = new BeatWrites(context.settings, (key) => {
@@ -114,21 +127,29 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     this.cache.subscribe(({ type, object }) => {
       if (type === 'deleted') this.#beats.forget(objectKey(object));
     });
-    watchMonitors(this.#context, { monitors: this.cache, callbacks: this.#callbacks }, enqueue);
+    const caches = { monitors: this.cache, callbacks: this.#callbacks, rules: this.#rules };
+    watchMonitors(this.#context, caches, enqueue);
   }
 
   async desire(object: MonitorObject, { id, projectId }: DesireFacts): Promise<DesiredMonitor> {
     const facts = { id, projectId: await projectId(), nowMs: Date.now() };
     const callback = this.#callbackOf(object);
     const alias = callback && (await this.#aliasOf(callback, facts.projectId));
-    return desiredMonitor(object, { ...facts, alias });
+    const hasRules = object.status?.appliedRules !== undefined;
+    const unseen = hasRules ? await this.#unseen.find(object) : [];
+    const rules = givenRules(object, rulesNear(this.#rules, object), unseen);
+    const memory = this.cache.memoryOf(object);
+    const isDue = isRetryDue({ object, memory }, this.#context.settings.refusalRetryMs);
+    return desiredMonitor(object, { ...facts, alias, rules, isRetryDue: isDue });
   }
 
   connect(ref: ExternalRef): ExternalMonitor {
     return new ExternalMonitor(this.#context.api, ref);
   }
 
-  isUnchanged({ object, desired, external }: MonitorWork): boolean {
+  isUnchanged(work: MonitorWork): boolean {
+    const { object, desired, external } = work;
+    if (isRetryDue(work, this.#context.settings.refusalRetryMs)) return false;
     const latest = this.#context.statusCache.get(desired.projectId, desired.id);
     if (latest === undefined || latest.configurationVersion !== object.status?.configurationVersion)
       return false;
@@ -176,16 +197,24 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
       throw new Blocked('Refused', message, 600_000);
     }
     external.isRotatedElsewhere = external.isRotatedSince(memory.seen);
-    const plan = planMonitor(desired, { ...change, record, owned });
-    for (const step of plan.steps) await external.run(step);
-    return plan.fields;
+    await takeBackRules(work);
+    const plan = planMonitor(desired, { ...change, record: external.record, owned });
+    // A monitor that begins to run has its rules by then.
+    const start = plan.steps.findIndex(isStart);
+    const before = start < 0 ? plan.steps : plan.steps.slice(0, start);
+    for (const step of before) await external.run(step);
+    const { refusalRetryMs: retryMs } = this.#context.settings;
+    const { restored, ...outcomes } = await applyRules(work, { isChanged: change.isChanged, retryMs });
+    for (const step of plan.steps.slice(before.length)) await external.run(step);
+    external.ruleOutcomes = outcomes;
+    return [...plan.fields, ...restored.map((key) => `measurements.${key}`)];
   }
 
   async complete({ desired, external, memory }: MonitorWork): Promise<void> {
     const { configurationVersion, lifecycle, status, origin } = external.record;
     memory.seen = external.visible;
-    external.latest = { lifecycle, configurationVersion, status, origin, atMs: external.readAtMs };
-    this.#context.statusCache.put(desired.projectId, desired.id, external.latest);
+    const read = { lifecycle, configurationVersion, status, origin, atMs: external.readAtMs };
+    external.latest = this.#context.statusCache.put(desired.projectId, desired.id, read);
   }
 
   recordUpdate({ object, desired, external }: MonitorWork): void {
@@ -228,7 +257,8 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   /** Of the monitor that the pass is about, and never of the one that the status names: that may be another project's. */
   statusOf({ object, desired, external }: MonitorPass): KindStatus {
     const cached = desired && this.#context.statusCache.get(desired.projectId, desired.id);
-    return monitorStatusOf({ object, latest: external?.latest ?? cached, record: external?.found });
+    const status = monitorStatusOf({ object, latest: external?.latest ?? cached, record: external?.found });
+    return { ...status, fields: { ...status.fields, ...external?.ruleOutcomes } };
   }
 
   holdBack({ object, memory }: MonitorPass, status: MonitorStatusFields): number {
@@ -277,6 +307,10 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
       throw error;
     }
   }
+}
+
+function isStart(step: MonitorStep): boolean {
+  return step.call === 'lifecycle' && (step.body.action === 'resume' || step.body.action === 'restore');
 }
 
 /** The spec states another jurisdiction than the monitor has. */

@@ -2,10 +2,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { OperationRequest } from '../../../contract/operations/operations.ts';
 import type { Binding } from '../../../contract/resources/binding.ts';
-import { RULE_KINDS } from '../../../contract/resources/measurement-rule.ts';
 import type { Monitor } from '../../../contract/resources/monitor.ts';
 import { MONITOR_DEFAULTS } from '../../../domain/defaults.ts';
 import type { Lifecycle } from '../../../domain/monitor.ts';
+import { RULE_KINDS } from '../../../domain/rules/rule-kinds.ts';
 import type { Change } from '../../pass/kind.ts';
 import { anyOf } from '../../pass/recorded-fields.ts';
 import { releasedFields } from '../../pass/status.ts';
@@ -66,7 +66,8 @@ function planPatch(desired: DesiredMonitor, record: Monitor, released: ReadonlyS
   Object.assign(patch, planCadence(desired, record, released));
   const labels = planLabels(desired.labels, record.labels, released);
   if (Object.keys(labels).length > 0) patch.labels = labels;
-  const measurements = planMeasurements(spec.measurements ?? {}, record.measurements, released);
+  const given = new Set(desired.rules.map(({ measurementKey }) => measurementKey));
+  const measurements = planMeasurements(spec.measurements ?? {}, record.measurements, { released, given });
   if (Object.keys(measurements).length > 0) patch.measurements = withWholeRatios(measurements);
   return patch;
 }
@@ -196,21 +197,28 @@ type Rules = NonNullable<MonitorObject['spec']['measurements']>;
 type Rule = Rules[string];
 type Fields = Record<string, unknown>;
 
+interface MeasurementFacts {
+  released: ReadonlySet<string>;
+  /** The measurements that Rules give. */
+  given: ReadonlySet<string>;
+}
+
 /** The measurements that differ, by key and field; null removes a rule or a whole measurement. Empty: nothing differs. */
 function planMeasurements(
   desired: Rules,
   record: Monitor['measurements'],
-  released: ReadonlySet<string>,
+  { released, given }: MeasurementFacts,
 ): Record<string, Fields | null> {
   const patch: Record<string, Fields | null> = {};
   for (const [key, rule] of Object.entries(desired)) {
-    const current = record[key];
+    const current = Object.hasOwn(record, key) ? record[key] : undefined;
     const changes = planRule(key, rule, { current, released });
     if (current === undefined || Object.keys(changes).length > 0) patch[key] = changes;
   }
   const isAny = released.has(anyOf('measurements'));
   for (const key of Object.keys(record)) {
-    if (desired[key] === undefined && (isAny || released.has(`measurements.${key}`))) patch[key] = null;
+    if (Object.hasOwn(desired, key) || given.has(key)) continue;
+    if (isAny || released.has(`measurements.${key}`)) patch[key] = null;
   }
   return patch;
 }
@@ -241,7 +249,7 @@ function effective({ disabledRules, ...rule }: Rule): Fields {
 }
 
 /** The API merges the fields of a ratio, while a spec states the whole ratio: missing bounds become null in the patch. */
-function withWholeRatios(patch: Record<string, Fields | null>): Record<string, Fields | null> {
+export function withWholeRatios(patch: Record<string, Fields | null>): Record<string, Fields | null> {
   const entries = Object.entries(patch).map(([key, rule]) => [key, rule && withWholeRatio(rule)]);
   return Object.fromEntries(entries);
 }

@@ -37,7 +37,7 @@ export function monitorStatusOf(facts: MonitorStatusFacts): KindStatus {
     restorableUntil: restorableUntil(latest, record, previous),
     display: displayOf(latest, record, object),
   };
-  return { fields, conditions: [healthyCondition(status), ...workload], removed };
+  return { fields, conditions: [healthyCondition(latest), ...workload], removed };
 }
 
 /** Says of what the operator accepts and does not do yet that it does not. */
@@ -93,14 +93,29 @@ function withoutBeat(status: MonitorStatusFields): object {
   return {
     ...rest,
     health: health === 'late' ? 'up' : health,
-    conditions: conditions?.map((condition) =>
-      condition.type === 'Healthy' && condition.reason === 'Late' ? { ...condition, ...UP } : condition,
-    ),
+    conditions: conditions?.map((condition) => withoutBeatWords(condition, health)),
     // The first one is news; a later one is not.
     ...{ hasBeat: lastBeatAt !== undefined, hasDeadline: nextDeadlineAt !== undefined },
     cadence: cadence?.source === 'configured' ? cadence : { source: cadence?.source },
     display: { ...display, deadline: undefined, interval: isLearned ? 'learned' : display?.interval },
   };
+}
+
+/** Those of one that is up, late or waiting. Others, such as that of a refusal, have a message without a beat. */
+const BEAT_REASONS: readonly string[] = ['Up', 'Late', 'Waiting', 'IncidentOpen'];
+
+/**
+ * The sentence of one that is up, late or waiting names its last beat and its deadline, also where an incident is open: which
+ * one is in `openIncidents`.
+ */
+function withoutBeatWords<Condition extends ConditionFacts>(
+  condition: Condition,
+  health: MonitorStatusFields['health'],
+): Condition {
+  const { type, reason } = condition;
+  const hasBeat = health === 'up' || health === 'late' || health === 'waiting';
+  if (type !== 'Healthy' || !hasBeat || !BEAT_REASONS.includes(reason)) return condition;
+  return { ...condition, reason: reason === 'Late' ? 'Up' : reason, message: '' };
 }
 
 const UNITS = [
@@ -267,6 +282,10 @@ function disabledEndpointText(binding: Binding): string {
   return `The ${endpoint} is disabled, so the monitor sends no alerts: enable it, or choose another one. If it is meant to send none, set callback to {kind: disabled}.`;
 }
 
+/** Of a monitor that has just been made, as the feed says it: thousands that are made at once are written once. */
+const NEW = 'Waiting for the first beat: no deadline runs before the first beat.';
+
+/** Where the API says no sentence of its own. */
 const WORDS: Readonly<
   Record<CachedMonitorStatus['status']['health'], readonly [reason: string, message: string]>
 > = {
@@ -280,11 +299,14 @@ const WORDS: Readonly<
   archived: ['Archived', 'The monitor is archived.'],
 };
 
-const UP = { reason: WORDS.up[0], message: WORDS.up[1] };
-
 /** `False` while down or while an incident of warning or more is open; `Unknown` while no beat is expected. */
-export function healthyCondition(live: CachedMonitorStatus['status']): ConditionFacts {
-  const [reason, message] = WORDS[live.health];
+export function healthyCondition({
+  status: live,
+  because,
+}: Pick<CachedMonitorStatus, 'status' | 'because'>): ConditionFacts {
+  const [reason, words] = WORDS[live.health];
+  const isNew = live.health === 'waiting' && live.nextDeadlineAt === undefined;
+  const message = because ?? (isNew ? NEW : words);
   if (live.health === 'paused' || live.health === 'archived') {
     return { type: 'Healthy', status: 'Unknown', reason, message };
   }
@@ -292,7 +314,7 @@ export function healthyCondition(live: CachedMonitorStatus['status']): Condition
   const open = live.openIncidents.find(({ state, severity }) => state === 'open' && severity !== 'info');
   if (open) {
     const words = `An incident of severity ${open.severity} is open: ${open.kind}.`;
-    return { type: 'Healthy', status: 'False', reason: 'IncidentOpen', message: words };
+    return { type: 'Healthy', status: 'False', reason: 'IncidentOpen', message: because ?? words };
   }
   return { type: 'Healthy', status: live.health === 'waiting' ? 'Unknown' : 'True', reason, message };
 }

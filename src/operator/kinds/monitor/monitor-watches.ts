@@ -1,5 +1,6 @@
 // Enqueues the Monitors that an item of the status feed or a change of a Callback concerns.
 import type { StatusFeedItem } from '../../../contract/resources/status-feed.ts';
+import { objectKey } from '../../../kube/kube-object.ts';
 import type { ObjectCache } from '../../known/object-cache.ts';
 import { projectNameOf } from '../../known/project-directory.ts';
 import type { FeedListener } from '../../known/status-feed-follower.ts';
@@ -8,22 +9,26 @@ import { idOf } from '../../pass/identity.ts';
 import type { Enqueue } from '../../pass/kind.ts';
 import type { CallbackObject } from '../callback/callback-object.ts';
 import { changesRejection, concernsDefault, concernsTargets } from '../callback/callback-watches.ts';
+import { changesGivenRules, names } from '../rule/matching.ts';
+import { objectsNear, type RuleObject } from '../rule/rule-object.ts';
 import { MONITOR_IDENTITY, type MonitorObject } from './monitor-object.ts';
 import { isBeatItem } from './monitor-status.ts';
+import { RuleSpread } from './rules/rule-spread.ts';
 
 export interface WatchedCaches {
   monitors: ObjectCache<MonitorObject>;
   callbacks: ObjectCache<CallbackObject>;
+  rules: ObjectCache<RuleObject>;
 }
 
-/** Subscribes to the feed, to Callbacks and to the Monitors themselves. */
+/** Subscribes to the feed, to Callbacks, to Rules and to the Monitors themselves. */
 export function watchMonitors(
   context: OperatorContext,
   caches: WatchedCaches,
   enqueue: Enqueue<MonitorObject>,
 ): void {
   const { bindings, feed, statusCache } = context;
-  const { monitors, callbacks } = caches;
+  const { monitors, callbacks, rules } = caches;
   feed.subscribe(new MonitorFeed(context, monitors, enqueue));
   monitors.subscribe(({ type, object, previous }) => {
     const former = type === 'deleted' ? object : previous;
@@ -54,6 +59,19 @@ export function watchMonitors(
     const alias = object.status?.alias;
     if (alias !== undefined) enqueue(monitors.listBy('alertsTo', alias).filter(isOfProject), 'low');
     if (isDefault) enqueue(monitors.listBy('alertsTo', 'default'), 'low');
+  });
+  const spread = new RuleSpread((keys) =>
+    enqueue(
+      keys.flatMap((key) => monitors.get(key) ?? []),
+      'low',
+    ),
+  );
+  rules.subscribe(({ type, object, previous }) => {
+    if (type === 'updated' && !changesGivenRules(previous, object)) return;
+    const isConcerned = (monitor: MonitorObject) =>
+      names(object, monitor) || (previous !== undefined && names(previous, monitor));
+    const near = [object, previous ?? object].flatMap((rule) => objectsNear(monitors, rule));
+    spread.add(near.filter(isConcerned).map(objectKey));
   });
 }
 
@@ -101,9 +119,9 @@ class MonitorFeed implements FeedListener {
   }
 
   #keep(item: StatusFeedItem, atMs: number): MonitorObject[] {
-    const { projectId, monitorId, lifecycle, configurationVersion, status, origin } = item;
+    const { projectId, monitorId, lifecycle, configurationVersion, status, origin, because } = item;
     const objects = this.#objectsOf(projectId, monitorId);
-    const latest = { lifecycle, configurationVersion, status, origin, atMs };
+    const latest = { lifecycle, configurationVersion, status, origin, because, atMs };
     if (objects.length > 0) this.#context.statusCache.put(projectId, monitorId, latest);
     return objects;
   }

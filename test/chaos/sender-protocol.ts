@@ -2,7 +2,7 @@
 
 /** Sent once: who beats, where and how often. */
 export interface SenderSettings {
-  /** Addresses of the apis; monitor i beats at the api i modulo their count. */
+  /** Addresses of the apis; monitor i beats at the api i modulo their count, or at another one while that one refuses. */
   apis: string[];
   /** Publish addresses of the monitors. */
   addresses: string[];

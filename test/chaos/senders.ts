@@ -2,6 +2,7 @@
 // is sent exactly once, at its time, whatever became of those before it: nothing is sent again. A beat waits for no other
 // one: where no connection is idle it opens a new one.
 import { Agent, request } from 'node:http';
+import { Balancer } from './balancer.ts';
 import type { LostBeat, SenderOrder, SenderReport, SenderSettings } from './sender-protocol.ts';
 
 /** Longer than the service may take for an answer. */
@@ -12,6 +13,7 @@ const JITTER = 0.05;
 class Senders {
   readonly #settings: SenderSettings;
   readonly #agents: Agent[];
+  readonly #balancer: Balancer;
   readonly #timers: (NodeJS.Timeout | undefined)[] = [];
   readonly #lastSentAt: number[] = [];
   #longestGapMs: number[] = [];
@@ -25,6 +27,7 @@ class Senders {
     this.#agents = settings.apis.map(
       () => new Agent({ keepAlive: true, scheduling: 'lifo', maxFreeSockets: Number.POSITIVE_INFINITY }),
     );
+    this.#balancer = new Balancer(settings.apis);
     settings.addresses.forEach((_, index) => {
       this.#beatIn(index, Math.random() * settings.periodMs);
     });
@@ -68,7 +71,7 @@ class Senders {
 
   #send(index: number, sentAt: number): void {
     const { apis, addresses } = this.#settings;
-    const number = index % apis.length;
+    const number = this.#balancer.choose(index);
     const began = performance.now();
     const sent = request(`${apis[number]}/ping/${addresses[index]}`, { agent: this.#agents[number] });
     sent.setTimeout(TIMEOUT_MS, () => sent.destroy(Object.assign(new Error(), { code: 'timeout' })));

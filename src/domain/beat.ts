@@ -4,6 +4,7 @@ import { learnGap } from './cadence.ts';
 import { nextWake, putOffWake, runDue, startClock } from './deadline.ts';
 import type { Incident, Transition } from './incident.ts';
 import { conformIncident, openIncident, recoversByBeat, violateIncident } from './incident.ts';
+import { crossesWindow } from './maintenance.ts';
 import type { LiveState, OpenRun, Timing } from './monitor.ts';
 import { AFTER_A_BEAT, suppression } from './monitor.ts';
 import { applyExcuse } from './silence.ts';
@@ -159,12 +160,8 @@ function closeRun(runs: OpenRun[], runId: string | undefined): { openRuns: OpenR
 /** A gap that crosses a pause, a window, a suspension or an open incident teaches nothing (docs/contract/deadlines.md). */
 function learn(timing: Timing, live: LiveState, nowMs: number): LiveState {
   if (timing.intervalMs !== undefined || timing.schedule) return { ...live, lastSuccessMs: nowMs };
-  const crossesWindow =
-    timing.maintenance !== undefined &&
-    live.lastSuccessMs !== undefined &&
-    timing.maintenance.startsMs <= nowMs &&
-    live.lastSuccessMs < timing.maintenance.endsMs;
-  const broken = live.gapBroken || live.openIncidents > 0 || crossesWindow || timing.lifecycle !== 'active';
+  const isInterrupted = live.lastSuccessMs !== undefined && crossesWindow(timing, live.lastSuccessMs, nowMs);
+  const broken = live.gapBroken || live.openIncidents > 0 || isInterrupted || timing.lifecycle !== 'active';
   // The database's clock may have been set back, by more than the column of gaps can hold.
   if (broken || live.lastSuccessMs === undefined || live.lastSuccessMs > nowMs) {
     return { ...live, lastSuccessMs: nowMs, gapBroken: false };

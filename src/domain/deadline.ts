@@ -1,6 +1,6 @@
 // When a monitor's next beat is due, and when a sweeper must wake the monitor again. Pure: time is an argument.
-import type { LiveState, OpenRun, Timing, Window } from './monitor.ts';
-import { AFTER_A_BEAT, inWindow } from './monitor.ts';
+import { inWindow, outOfWindow, windowFrom } from './maintenance.ts';
+import { AFTER_A_BEAT, type LiveState, type OpenRun, type Timing } from './monitor.ts';
 
 /** The interval in force. Undefined with a schedule, and while the cadence is being learned. */
 export function intervalOf(timing: Timing, live: Pick<LiveState, 'cadenceMs'>): number | undefined {
@@ -14,12 +14,7 @@ export function intervalOf(timing: Timing, live: Pick<LiveState, 'cadenceMs'>): 
  */
 export function deadlineAfter(timing: Timing, live: Pick<LiveState, 'cadenceMs'>, atMs: number) {
   const due = timing.schedule ? timing.schedule.nextAfter(atMs) : addDefined(atMs, intervalOf(timing, live));
-  return due === undefined ? undefined : outOfWindow(due + timing.graceMs, timing.maintenance);
-}
-
-/** A deadline inside a maintenance window moves to the window's end. */
-export function outOfWindow(deadlineMs: number, window: Window | undefined): number {
-  return window && inWindow(window, deadlineMs) ? window.endsMs : deadlineMs;
+  return due === undefined ? undefined : outOfWindow(due + timing.graceMs, timing);
 }
 
 /** A copy of `live` whose clock starts at `atMs`. Without an interval no deadline runs. */
@@ -59,7 +54,7 @@ export function refitClock(
   if (timing.lifecycle !== 'active' || live.anchorMs === undefined) return live;
   const deadlineMs = deadlineAfter(timing, live, live.anchorMs);
   if (deadlineMs === undefined) return stopClock(live);
-  const earliest = outOfWindow(nowMs + timing.graceMs, timing.maintenance);
+  const earliest = outOfWindow(nowMs + timing.graceMs, timing);
   return { ...live, deadlineMs: Math.max(deadlineMs, earliest), missedCount: 0, unmovedMs: undefined };
 }
 
@@ -114,17 +109,16 @@ export function nextWake(timing: Timing, live: LiveState, nowMs: number): number
     const lateMs = lateFrom(timing, live.deadlineMs);
     if (lateMs > nowMs) moments.push(lateMs);
   }
-  const window = timing.maintenance;
-  const isHeld = window !== undefined && inWindow(window, nowMs);
+  const window = windowFrom(timing, nowMs);
+  const isHeld = inWindow(window, nowMs);
   const afterWindow = (dueMs: number) =>
-    isHeld ? Math.max(dueMs, window.endsMs) : outOfWindow(dueMs, window);
+    outOfWindow(window && isHeld ? Math.max(dueMs, window.endsMs) : dueMs, timing);
   for (const { dueMs, overdue } of live.openRuns) {
     if (dueMs !== undefined && !overdue) moments.push(afterWindow(dueMs));
   }
   const { escalatesMs } = live;
   if (escalatesMs !== undefined && escalatesMs !== AFTER_A_BEAT) moments.push(afterWindow(escalatesMs));
-  if (window && window.startsMs > nowMs) moments.push(window.startsMs);
-  if (window && window.endsMs > nowMs) moments.push(window.endsMs);
+  if (window) moments.push(isHeld ? window.endsMs : window.startsMs);
   return moments.length === 0 ? undefined : Math.min(...moments);
 }
 
@@ -143,13 +137,20 @@ export function putOffWake(
   return (storedMs - nowMs) * 5 >= (nextMs - nowMs) * 3 ? storedMs : nextMs;
 }
 
+/** A copy of `live` with its next wake, and with the window of maintenance schedules that runs or comes. */
+export function withWake(timing: Timing, live: LiveState, nowMs: number): LiveState {
+  const window = timing.recurrence?.windowFrom(nowMs);
+  const wakeMs = nextWake(timing, live, nowMs);
+  return { ...live, wakeMs, recursFromMs: window?.startsMs, recursUntilMs: window?.endsMs };
+}
+
 /**
- * `nextWake` for use after an action or a change of timing: a moment in the past becomes now, because most sweeps begin
+ * `withWake` for use after an action or a change of timing: a moment in the past becomes now, because most sweeps begin
  * only a second before the end of the last one.
  */
-export function nextWakeAfterChange(timing: Timing, live: LiveState, nowMs: number): number | undefined {
-  const wakeMs = nextWake(timing, live, nowMs);
-  return wakeMs === undefined ? undefined : Math.max(wakeMs, nowMs);
+export function withWakeAfterChange(timing: Timing, live: LiveState, nowMs: number): LiveState {
+  const woken = withWake(timing, live, nowMs);
+  return woken.wakeMs === undefined ? woken : { ...woken, wakeMs: Math.max(woken.wakeMs, nowMs) };
 }
 
 function addDefined(a: number, b: number | undefined): number | undefined {

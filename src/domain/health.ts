@@ -3,17 +3,17 @@
 import { lateFrom } from './deadline.ts';
 import type { Incident } from './incident.ts';
 import { makesDown } from './incident.ts';
+import { type Maintained, windowAt } from './maintenance.ts';
 import type { Health, LiveState, Timing } from './monitor.ts';
-import { inWindow } from './monitor.ts';
 
 export function healthOf(
-  timing: Pick<Timing, 'lifecycle' | 'maintenance' | 'graceMs'> & { schedule?: object },
+  timing: Pick<Timing, 'lifecycle' | 'graceMs'> & Maintained & { schedule?: object },
   live: Pick<LiveState, 'deadlineMs' | 'firstBeatMs' | 'missedCount'>,
   incidents: readonly Pick<Incident, 'kind' | 'severity' | 'state'>[],
   nowMs: number,
 ): Health {
   if (timing.lifecycle !== 'active') return timing.lifecycle;
-  if (inWindow(timing.maintenance, nowMs)) return 'maintenance';
+  if (windowAt(timing, nowMs)) return 'maintenance';
   const grave = incidents.filter(makesDown);
   if (grave.some((incident) => incident.state === 'open')) return 'down';
   if (grave.some((incident) => incident.state === 'recovering')) return 'recovering';

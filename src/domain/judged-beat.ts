@@ -3,7 +3,8 @@
 import { type BeatResult, countOpen, rearm } from './beat.ts';
 import type { BeatInput } from './beat-input.ts';
 import type { Incident, Transition } from './incident.ts';
-import { inWindow, type LiveState, type Outage, suppression, type Timing } from './monitor.ts';
+import { type Maintained, windowAt } from './maintenance.ts';
+import { type LiveState, type Outage, suppression, type Timing } from './monitor.ts';
 import { ProblemError } from './problem.ts';
 import type { CompiledRules } from './rules/compile.ts';
 import { escalateByTime } from './rules/escalate.ts';
@@ -70,11 +71,11 @@ export function judgeSuccess(
  * looked at after the window.
  */
 export function isEscalationDue(
-  { maintenance }: Timing,
+  maintained: Maintained,
   { escalatesMs }: Pick<LiveState, 'escalatesMs'>,
   { nowMs, horizonMs }: { nowMs: number; horizonMs: number },
 ): boolean {
-  return escalatesMs !== undefined && escalatesMs <= horizonMs && !inWindow(maintenance, nowMs);
+  return escalatesMs !== undefined && escalatesMs <= horizonMs && !windowAt(maintained, nowMs);
 }
 
 export interface RuleMoment {

@@ -1,14 +1,14 @@
 // Lifecycle actions (docs/contract/monitors.md): from which state each is allowed, and what it does to the clock. Pure.
 import { awaitBeat } from './beat.ts';
+import { refitClock, restartRuns, startClock, stopClock, withWakeAfterChange } from './deadline.ts';
 import {
-  nextWakeAfterChange,
+  hasOwnWindow,
+  type Maintained,
+  type MaintenanceWindow,
   outOfWindow,
-  refitClock,
-  restartRuns,
-  startClock,
-  stopClock,
-} from './deadline.ts';
-import type { Lifecycle, LiveState, OpenRun, Timing, Window } from './monitor.ts';
+  windowAt,
+} from './maintenance.ts';
+import type { Lifecycle, LiveState, OpenRun, Timing } from './monitor.ts';
 import { ProblemError } from './problem.ts';
 import { DAY_MS, KEPT_DAYS } from './retention.ts';
 
@@ -45,9 +45,9 @@ export interface LifecycleResult {
  */
 export function changeLifecycle(
   timing: Timing,
-  live: LiveState,
+  before: LiveState,
   action: LifecycleAction,
-  moment: { nowMs: number; window?: Window },
+  moment: { nowMs: number; window?: MaintenanceWindow },
 ): LifecycleResult {
   const { nowMs } = moment;
   if (!FROM[action].includes(timing.lifecycle)) {
@@ -55,20 +55,19 @@ export function changeLifecycle(
       detail: `The monitor is ${timing.lifecycle}: ${action} needs one that is ${FROM[action].join(' or ')}.`,
     });
   }
-  const running = timing.maintenance && timing.maintenance.endsMs > nowMs ? timing.maintenance : undefined;
-  if (action === 'exit_maintenance' && !running) {
+  if (action === 'exit_maintenance' && !hasOwnWindow(timing, nowMs) && !windowAt(timing, nowMs)) {
     throw new ProblemError('conflict', { detail: 'The monitor has no maintenance window to end.' });
   }
-  const changed = apply(timing, live, action, moment);
-  const wakeMs = nextWakeAfterChange(changed.timing, changed.live, nowMs);
-  return { timing: changed.timing, live: { ...changed.live, gapBroken: true, wakeMs } };
+  const changed = apply(timing, before, action, moment);
+  const live = withWakeAfterChange(changed.timing, { ...changed.live, gapBroken: true }, nowMs);
+  return { timing: changed.timing, live };
 }
 
 function apply(
   timing: Timing,
   live: LiveState,
   action: LifecycleAction,
-  moment: { nowMs: number; window?: Window },
+  moment: { nowMs: number; window?: MaintenanceWindow },
 ): LifecycleResult {
   const { nowMs } = moment;
   switch (action) {
@@ -86,20 +85,21 @@ function apply(
     }
     case 'enter_maintenance': {
       const within: Timing = { ...timing, maintenance: moment.window };
-      const released = { ...live, openRuns: releaseRuns(timing.maintenance, live.openRuns, nowMs) };
+      const released = { ...live, openRuns: releaseRuns(timing, live.openRuns, nowMs) };
       // A window that replaces another must not keep the deadline that the former one moved. A former one that has ended
       // may have moved it as well, if it ended in this silence.
       if (timing.maintenance && timing.maintenance.endsMs > (live.anchorMs ?? nowMs)) {
         return { timing: within, live: refitClock(within, released, nowMs) };
       }
       const { deadlineMs } = live;
-      const moved = deadlineMs === undefined ? undefined : outOfWindow(deadlineMs, moment.window);
+      const moved = deadlineMs === undefined ? undefined : outOfWindow(deadlineMs, within);
       return { timing: within, live: { ...released, deadlineMs: moved } };
     }
     case 'exit_maintenance': {
-      const without: Timing = { ...timing, maintenance: undefined };
+      const recurrence = hasOwnWindow(timing, nowMs) ? timing.recurrence : timing.recurrence?.after(nowMs);
+      const without: Timing = { ...timing, maintenance: undefined, recurrence };
       const clockRuns = live.deadlineMs !== undefined || live.anchorMs !== undefined;
-      const released = { ...live, openRuns: releaseRuns(timing.maintenance, live.openRuns, nowMs) };
+      const released = { ...live, openRuns: releaseRuns(timing, live.openRuns, nowMs) };
       return { timing: without, live: clockRuns ? startClock(without, released, nowMs) : released };
     }
   }
@@ -109,10 +109,10 @@ function apply(
  * Open runs when a window goes. One whose limit has passed in it is overdue at its end, and that is now: an outage up to now
  * may have swallowed the end of the run.
  */
-function releaseRuns(window: Window | undefined, runs: readonly OpenRun[], nowMs: number): OpenRun[] {
+function releaseRuns(maintained: Maintained, runs: readonly OpenRun[], nowMs: number): OpenRun[] {
   return runs.map((run) => {
     if (run.overdue || run.dueMs === undefined || run.dueMs > nowMs) return run;
-    return { ...run, dueMs: Math.min(nowMs, outOfWindow(run.dueMs, window)) };
+    return { ...run, dueMs: Math.min(nowMs, outOfWindow(run.dueMs, maintained)) };
   });
 }
 
@@ -124,7 +124,7 @@ export function takeOver(timing: Timing, live: LiveState, nowMs: number): LiveSt
   const isRunning = live.deadlineMs !== undefined || live.anchorMs !== undefined;
   if (timing.lifecycle !== 'active' || !isRunning) return live;
   const restarted = { ...restartClock(timing, live, nowMs), gapBroken: true };
-  return { ...restarted, wakeMs: nextWakeAfterChange(timing, restarted, nowMs) };
+  return withWakeAfterChange(timing, restarted, nowMs);
 }
 
 /**

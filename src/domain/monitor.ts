@@ -1,6 +1,13 @@
 // A monitor in the domain: its stored configuration, and its timing and live state, from which the domain decides.
 // Times are in ms.
 import type { Severity } from './incident.ts';
+import {
+  type Maintained,
+  type MaintenanceSchedule,
+  type MaintenanceWindow,
+  recurrenceOf,
+  windowAt,
+} from './maintenance.ts';
 import { compileSchedule, type Schedule, ScheduleError, type ScheduleSpec } from './schedule.ts';
 
 export const LIFECYCLES = ['active', 'paused', 'archived'] as const;
@@ -33,6 +40,8 @@ export interface MonitorConfiguration {
   maxRuntimeSeconds?: number;
   recoveryBeats: number;
   missedBeatsToOpen: number;
+  /** Undefined: none. */
+  maintenanceSchedules?: MaintenanceSchedule[];
   measurements: Record<string, MeasurementRule>;
 }
 
@@ -67,12 +76,6 @@ export interface SustainedPolicy {
     | { kind: 'elapsed_time'; seconds: number };
 }
 
-/** Half-open: from `startsMs` until before `endsMs`. */
-export interface Window {
-  startsMs: number;
-  endsMs: number;
-}
-
 /** The part of a configuration that decides about time and incidents. */
 export type TimingConfiguration = Omit<
   MonitorConfiguration,
@@ -80,7 +83,7 @@ export type TimingConfiguration = Omit<
 >;
 
 /** The timing with everything else that decides: lifecycle, maintenance and the installation's floor. */
-export interface Timing {
+export interface Timing extends Maintained {
   lifecycle: Lifecycle;
   /** Undefined with a schedule, and when the cadence is learned. */
   intervalMs?: number;
@@ -91,15 +94,22 @@ export interface Timing {
   maxRuntimeMs?: number;
   recoveryBeats: number;
   missedBeatsToOpen: number;
-  maintenance?: Window;
   /** Floor of a learned cadence: 60 s, lower in development. */
   minimumIntervalMs: number;
+}
+
+/** What decides about time beside the configuration. */
+export interface TimingState {
+  lifecycle: Lifecycle;
+  maintenance?: MaintenanceWindow;
+  /** When a person last ended a maintenance: no window of a schedule that had begun then goes on. */
+  maintenanceEndedMs?: number;
 }
 
 /** The timing of a stored configuration. */
 export function toTiming(
   configuration: TimingConfiguration,
-  state: { lifecycle: Lifecycle; maintenance?: Window },
+  state: TimingState,
   minimumIntervalMs: number,
 ): Timing {
   return {
@@ -112,6 +122,7 @@ export function toTiming(
     recoveryBeats: configuration.recoveryBeats,
     missedBeatsToOpen: configuration.missedBeatsToOpen,
     maintenance: state.maintenance,
+    recurrence: recurrenceOf(configuration.maintenanceSchedules, state.maintenanceEndedMs),
     minimumIntervalMs,
   };
 }
@@ -199,6 +210,12 @@ export interface LiveState {
   excusedBeats?: number;
   /** When the time alone makes a violated rule graver, if no beat comes (docs/contract/rules.md), or `AFTER_A_BEAT`. */
   escalatesMs?: number;
+  /**
+   * The window of maintenance schedules that runs or comes, as of the last wake or change: for those who search monitors
+   * in maintenance. What decides asks the schedules.
+   */
+  recursFromMs?: number;
+  recursUntilMs?: number;
   /** What its rules remember of past successes: as `encodeStates` writes it (docs/adr/0009). */
   ruleStates?: string;
 }
@@ -223,12 +240,8 @@ export function newLiveState(): LiveState {
   };
 }
 
-export function inWindow(window: Window | undefined, atMs: number): boolean {
-  return window !== undefined && window.startsMs <= atMs && atMs < window.endsMs;
-}
-
 /** The reason why no incident opens and no alert is sent now (docs/contract/incidents.md), or undefined. */
 export function suppression(timing: Timing, nowMs: number): 'paused' | 'maintenance' | undefined {
   if (timing.lifecycle === 'paused') return 'paused';
-  return inWindow(timing.maintenance, nowMs) ? 'maintenance' : undefined;
+  return windowAt(timing, nowMs) ? 'maintenance' : undefined;
 }

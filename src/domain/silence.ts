@@ -4,7 +4,8 @@
 //
 // `outages` are everywhere as `mergeOutages` returns them. There may be thousands, for each of thousands of monitors: no
 // function copies them, and none looks at those before the silence.
-import { deadlineAfter, intervalOf, outOfWindow, startClock } from './deadline.ts';
+import { deadlineAfter, intervalOf, startClock } from './deadline.ts';
+import { outOfWindow } from './maintenance.ts';
 import type { LiveState, Outage, Timing } from './monitor.ts';
 
 /** Oldest first and disjoint: spans that overlap or touch are one. */
@@ -54,7 +55,7 @@ export function applyExcuse(timing: Timing, live: LiveState, nowMs: number): Liv
 /** The first deadline of the running silence, before any outage moved it. Undefined while no clock runs. */
 export function firstDeadline(timing: Timing, live: LiveState): number | undefined {
   const firstMs = live.unmovedMs ?? live.deadlineMs;
-  return firstMs === undefined ? undefined : outOfWindow(firstMs, timing.maintenance);
+  return firstMs === undefined ? undefined : outOfWindow(firstMs, timing);
 }
 
 /**
@@ -101,7 +102,7 @@ function countThrough(
   while (dueMs !== undefined && deadlines.length < timing.missedBeatsToOpen) {
     for (let next = outages[end]; next && next.fromMs < dueMs; next = outages[end]) {
       const lengthMs = next.toMs - Math.max(next.fromMs, anchorMs);
-      dueMs = outOfWindow(dueMs + lengthMs, timing.maintenance);
+      dueMs = outOfWindow(dueMs + lengthMs, timing);
       end += 1;
     }
     deadlines.push(dueMs);
@@ -115,7 +116,7 @@ function followingDeadline(timing: Timing, live: LiveState, deadlineMs: number):
   const dueMs = deadlineMs - timing.graceMs;
   const interval = intervalOf(timing, live);
   const next = timing.schedule ? timing.schedule.nextAfter(dueMs) : interval && dueMs + interval;
-  return next === undefined ? undefined : outOfWindow(next + timing.graceMs, timing.maintenance);
+  return next === undefined ? undefined : outOfWindow(next + timing.graceMs, timing);
 }
 
 /** The newest outages, at most `limit`, of a silence that ended at `untilMs`. Oldest first. */

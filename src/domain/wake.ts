@@ -2,12 +2,12 @@
 // window. Pure; the
 // sweeper calls it for each row whose wake_ms has passed, under the row's lock.
 import { countOpen } from './beat.ts';
-import { beginRest, endRest, nextWake, outOfWindow, stopClock } from './deadline.ts';
+import { beginRest, endRest, stopClock, withWake } from './deadline.ts';
 import type { Incident, Opening, TimelineEntry, Transition } from './incident.ts';
 import { openIncident, violateIncident } from './incident.ts';
 import { escalateRules, isEscalationDue, type MonitorRules } from './judged-beat.ts';
+import { outOfWindow, windowAt } from './maintenance.ts';
 import type { LiveState, OpenRun, Outage, Timing } from './monitor.ts';
-import { inWindow } from './monitor.ts';
 import { applyExcuse, deadlinesOf, firstDeadline, mayHaveLostEnd, outagesIn, refusedIn } from './silence.ts';
 import { toTime } from './timestamp.ts';
 
@@ -54,7 +54,7 @@ export function wakeMonitor(
   const counted: LiveState = { ...overdue.live, openIncidents: countOpen(live.openIncidents, transitions) };
   const { live: after, transitions: graver } = escalateRules(timing, counted, { rules, incidents }, moment);
   transitions.push(...graver);
-  return { live: { ...after, wakeMs: nextWake(timing, after, moment.nowMs) }, transitions };
+  return { live: withWake(timing, after, moment.nowMs), transitions };
 }
 
 /**
@@ -64,8 +64,7 @@ export function wakeMonitor(
  * two successes that crosses the suspension teaches no cadence.
  */
 export function wakeSuspended(timing: Timing, live: LiveState, nowMs: number): LiveState {
-  const after = { ...restAt(timing, live, nowMs), gapBroken: true };
-  return { ...after, wakeMs: nextWake(timing, after, nowMs) };
+  return withWake(timing, { ...restAt(timing, live, nowMs), gapBroken: true }, nowMs);
 }
 
 /** The deadline that has passed at `atMs` rests; runs and rules that have fallen due are forgotten. */
@@ -73,7 +72,7 @@ function restAt(timing: Timing, live: LiveState, atMs: number): LiveState {
   const { deadlineMs } = live;
   const clocked = deadlineMs !== undefined && deadlineMs <= atMs ? beginRest(live, deadlineMs) : live;
   const openRuns = clocked.openRuns.filter(
-    ({ dueMs, overdue }) => overdue || dueMs === undefined || outOfWindow(dueMs, timing.maintenance) > atMs,
+    ({ dueMs, overdue }) => overdue || dueMs === undefined || outOfWindow(dueMs, timing) > atMs,
   );
   const isDue = isEscalationDue(timing, live, { nowMs: atMs, horizonMs: atMs });
   const escalatesMs = isDue ? undefined : live.escalatesMs;
@@ -143,9 +142,9 @@ function missDeadlines(
     return { live: { ...live, deadlineMs, missedCount, unmovedMs } };
   }
   // It passed just before the window began: the silence is counted from the window's end.
-  if (inWindow(timing.maintenance, moment.nowMs)) {
-    const endsMs = outOfWindow(moment.nowMs, timing.maintenance);
-    return missDeadlines(timing, { ...live, deadlineMs: endsMs, unmovedMs: undefined }, moment);
+  const window = windowAt(timing, moment.nowMs);
+  if (window) {
+    return missDeadlines(timing, { ...live, deadlineMs: window.endsMs, unmovedMs: undefined }, moment);
   }
   return { live: stopClock(live), opensMs: deadlines.at(-1) };
 }
@@ -156,11 +155,11 @@ function findOverdueRuns(
   moment: Moment,
 ): { live: LiveState; run?: OpenRun } {
   if (timing.maxRuntimeMs === undefined || live.openRuns.length === 0) return { live };
-  if (inWindow(timing.maintenance, moment.nowMs)) return { live };
+  if (windowAt(timing, moment.nowMs)) return { live };
   let first: OpenRun | undefined;
   const openRuns = live.openRuns.map((run) => {
     if (run.overdue || run.dueMs === undefined) return run;
-    const dueMs = outOfWindow(run.dueMs, timing.maintenance);
+    const dueMs = outOfWindow(run.dueMs, timing);
     if (dueMs > moment.horizonMs) return run;
     // Its end may be lost. If the job is dead, the deadline finds it.
     if (mayHaveLostEnd({ ...run, dueMs }, live, moment.outages)) {

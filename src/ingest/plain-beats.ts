@@ -21,6 +21,7 @@ export function isPlain({ entry, beat, idempotencyKey }: BeatItem): boolean {
     timing.intervalMs !== undefined &&
     timing.schedule === undefined &&
     timing.maintenance === undefined &&
+    timing.recurrence === undefined &&
     serviceProblem(entry.tenant.serviceState) === undefined
   );
 }

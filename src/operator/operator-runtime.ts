@@ -11,6 +11,7 @@ import { ObjectStore } from '../kube/object-store.ts';
 import { Reflector } from '../kube/reflector.ts';
 import { type AnyWorker, createWorkers } from './kinds/kinds.ts';
 import { type FollowedMonitor, listFollowedMonitors } from './kinds/monitor/followed-monitors.ts';
+import { maintenanceTextIn } from './kinds/monitor/maintenance-of-namespace.ts';
 import { BindingDirectory } from './known/binding-directory.ts';
 import { DestinationChecks } from './known/destination-checks.ts';
 import { MonitorStatusCache } from './known/monitor-status-cache.ts';
@@ -169,14 +170,17 @@ export class OperatorRuntime {
     }
   }
 
-  /** A namespace belongs to a project, and its annotation may name another one. */
+  /** A namespace belongs to a project, and may have maintenance for its Monitors: its annotations say so. */
   #watchNamespaces(metrics: KubeMetrics | undefined): Watch {
     const { kube: client, namespaces: store, log } = this.#context;
     return new Reflector<KubeObject>({
       ...{ client, resource: NAMESPACES, store, metrics, log },
       onChange: ({ type, object, previous }) => {
-        if (type === 'updated' && projectNameIn(object) === projectNameIn(previous)) return;
-        for (const worker of this.#all) worker.namespaceChanged(object.metadata.name);
+        const { name } = object.metadata;
+        if (type !== 'updated' || projectNameIn(object) !== projectNameIn(previous))
+          for (const worker of this.#all) worker.namespaceChanged(name);
+        else if (maintenanceTextIn(object) !== maintenanceTextIn(previous))
+          this.workers.Monitor.namespaceChanged(name);
       },
     });
   }

@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { healthOf } from '../../src/domain/health.ts';
+import { type MaintenanceSchedule, recurrenceOf } from '../../src/domain/maintenance.ts';
 import { HEALTHS, type Health } from '../../src/domain/monitor.ts';
 import { listMonitors } from '../../src/store/monitors/monitor-list.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
@@ -27,6 +28,8 @@ const incident = fc.record({
 const monitor = fc.record({
   lifecycle: fc.constantFrom('active', 'active', 'active', 'paused', 'archived'),
   maintenance: fc.option(fc.tuple(offset, offset), { nil: undefined, freq: 3 }),
+  /** Minutes from now to the daily window of a schedule, which lasts for an hour. */
+  recursIn: fc.constantFrom(undefined, undefined, undefined, -20, 300),
   graceSeconds: fc.constantFrom(60, 2_000),
   hasSchedule: fc.boolean(),
   deadline: fc.option(offset, { nil: undefined }),
@@ -36,8 +39,16 @@ const monitor = fc.record({
 });
 type Drawn = typeof monitor extends fc.Arbitrary<infer Value> ? Value : never;
 
+function dailyIn(minutes: number): MaintenanceSchedule {
+  const at = new Date(Date.now() + minutes * 60_000);
+  const cron = `${at.getUTCMinutes()} ${at.getUTCHours()} * * *`;
+  return { cron, timeZone: 'UTC', durationSeconds: 3_600 };
+}
+
 async function insert(drawn: Drawn, project: Awaited<ReturnType<typeof seedProject>>) {
   const at = (seconds: number) => new Date(Date.now() + seconds * 1000).toISOString();
+  const schedules = drawn.recursIn === undefined ? undefined : [dailyIn(drawn.recursIn)];
+  const window = recurrenceOf(schedules)?.windowFrom(Date.now());
   const [seeded] = await seedMonitors(pool, project, 1, {
     configuration: {
       lifecycle: drawn.lifecycle,
@@ -49,11 +60,14 @@ async function insert(drawn: Drawn, project: Awaited<ReturnType<typeof seedProje
       }),
       maintenance_starts_at: drawn.maintenance && at(drawn.maintenance[0]),
       maintenance_ends_at: drawn.maintenance && at(drawn.maintenance[1]),
+      maintenance_schedules: schedules,
     },
     live: {
       deadline_ms: drawn.deadline === undefined ? undefined : Date.now() + drawn.deadline * 1000,
       first_beat_ms: drawn.hasBeaten ? 1 : undefined,
       missed_count: drawn.missedCount,
+      recurs_from_ms: window?.startsMs,
+      recurs_until_ms: window?.endsMs,
     },
   });
   for (const [index, { kind, state, severity }] of drawn.incidents.entries()) {
@@ -84,8 +98,9 @@ describe('the health filter', () => {
     const expected = new Map<string, Health>();
     for (const record of all) {
       const { lifecycle, maintenance, live, openIncidents, nowMs, configuration } = record;
-      const { schedule, graceSeconds } = configuration;
-      const timing = { lifecycle, maintenance, graceMs: graceSeconds * 1000, schedule };
+      const { schedule, graceSeconds, maintenanceSchedules } = configuration;
+      const recurrence = recurrenceOf(maintenanceSchedules);
+      const timing = { lifecycle, maintenance, recurrence, graceMs: graceSeconds * 1000, schedule };
       expected.set(record.monitorId, healthOf(timing, live, openIncidents, nowMs));
     }
     for (const health of HEALTHS) {

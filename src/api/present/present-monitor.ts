@@ -7,20 +7,30 @@ import type { Monitor, MonitorStatus } from '../../contract/resources/monitor.ts
 import type { Series } from '../../contract/resources/series.ts';
 import type { StatusFeedItem } from '../../contract/resources/status-feed.ts';
 import { healthOf } from '../../domain/health.ts';
+import {
+  hasOwnWindow,
+  type Maintained,
+  type MaintenanceWindow,
+  recurrenceOf,
+  windowFrom,
+} from '../../domain/maintenance.ts';
 import type { MonitorConfiguration } from '../../domain/monitor.ts';
 import { toOriginRecord } from '../../domain/origin.ts';
+import { DAY_MS } from '../../domain/retention.ts';
 import { optionalTime, toTime } from '../../domain/timestamp.ts';
 import { openUrl } from '../../service/callbacks/endpoint-seal.ts';
 import type { ExplainedItem } from '../../service/monitors/feed-reasons.ts';
 import type { SeriesBucket } from '../../service/monitors/series.ts';
 import type { ObservationRecord } from '../../store/beats/observations-read.ts';
 import type { ChangeRecord } from '../../store/monitors/monitor-changes.ts';
-import type { MaintenanceWindow, MonitorRecord } from '../../store/monitors/monitor-record.ts';
+import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import { presentDeclaration, type Viewer, visibleUrl } from './present-callback.ts';
+
+const SHOWN_AHEAD_MS = 30 * DAY_MS;
 
 /** Only a caller who may manage sees the publish address. */
 export function presentMonitor(monitor: MonitorRecord, viewer: Viewer): Monitor {
-  const { configuration, monitorId, restorableUntilMs } = monitor;
+  const { configuration, monitorId, restorableUntilMs, maintenance, nowMs } = monitor;
   const { measurements, ...rest } = configuration;
   return {
     monitorId,
@@ -35,6 +45,7 @@ export function presentMonitor(monitor: MonitorRecord, viewer: Viewer): Monitor 
       ...presentDeclaration(monitor.origin, viewer.caller),
     },
     lifecycle: monitor.lifecycle,
+    maintenance: maintenance && hasOwnWindow(monitor, nowMs) ? presentWindow(maintenance) : undefined,
     restorableUntil: optionalTime(restorableUntilMs),
     publishUrl: viewer.caller.mayManage ? publishUrlOf(monitor, viewer.context) : undefined,
     configurationVersion: monitor.configurationVersion,
@@ -73,13 +84,13 @@ function presentMeasurements(measurements: MonitorConfiguration['measurements'])
 
 /** The live status at the moment of the read. */
 function presentStatus(monitor: MonitorRecord): MonitorStatus {
-  const { live, lifecycle, maintenance, openIncidents, nowMs } = monitor;
-  const { schedule, graceSeconds } = monitor.configuration;
-  const shownWindow =
-    lifecycle === 'active' && maintenance && maintenance.endsMs > nowMs ? maintenance : undefined;
+  const { live, lifecycle, maintenance, maintenanceEndedMs, openIncidents, nowMs } = monitor;
+  const { schedule, graceSeconds, maintenanceSchedules } = monitor.configuration;
+  const maintained = { maintenance, recurrence: recurrenceOf(maintenanceSchedules, maintenanceEndedMs) };
+  const shownWindow = lifecycle === 'active' ? shownWindowOf(maintained, nowMs) : undefined;
   return {
     health: healthOf(
-      { lifecycle, maintenance, graceMs: graceSeconds * 1000, schedule },
+      { lifecycle, ...maintained, graceMs: graceSeconds * 1000, schedule },
       live,
       openIncidents,
       nowMs,
@@ -105,6 +116,13 @@ function presentCadence({ configuration, live }: MonitorRecord): MonitorStatus['
   const sampleCount = live.gaps.length;
   if (live.cadenceMs === undefined) return { source: 'learning', sampleCount };
   return { source: 'learned', intervalSeconds: live.cadenceMs / 1000, sampleCount };
+}
+
+/** One of schedules is shown 30 days ahead, and one that a person has set always. */
+function shownWindowOf(maintained: Maintained, nowMs: number): MaintenanceWindow | undefined {
+  const window = windowFrom(maintained, nowMs);
+  if (window === undefined || window.startsMs <= nowMs + SHOWN_AHEAD_MS) return window;
+  return windowFrom({ maintenance: maintained.maintenance }, nowMs);
 }
 
 function presentWindow(window: MaintenanceWindow) {

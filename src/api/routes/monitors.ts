@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { jurisdiction } from '../../contract/fields/field.ts';
 import type { OperationInput } from '../../contract/operations/operations.ts';
 import type { ContractLimits, MonitorPatch } from '../../contract/resources/monitor.ts';
-import { applyMonitorPatch } from '../../contract/resources/monitor-patch.ts';
+import { applyMonitorPatch, atLeastOne } from '../../contract/resources/monitor-patch.ts';
 import { originFilterOf } from '../../contract/resources/origin.ts';
 import type { Jurisdiction } from '../../domain/monitor.ts';
 import { ProblemError } from '../../domain/problem.ts';
@@ -137,13 +137,17 @@ export function auditedBinding(
 }
 
 function inputOf(body: OperationInput<'createMonitor'>['body']): MonitorInput {
-  const { monitorId, jurisdiction: where, callback, origin, ...configuration } = body;
+  const { monitorId, jurisdiction: where, callback, origin, maintenanceSchedules, ...configuration } = body;
   return {
     monitorId,
     jurisdiction: where,
     binding: callback,
     origin,
-    configuration: { ...configuration, measurements: {} },
+    configuration: {
+      ...configuration,
+      maintenanceSchedules: atLeastOne(maintenanceSchedules),
+      measurements: {},
+    },
   };
 }
 

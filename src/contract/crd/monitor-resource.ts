@@ -13,6 +13,7 @@ import {
   YEAR_SECONDS,
 } from '../fields/field.ts';
 import { openIncident } from '../resources/incident.ts';
+import { MAX_MAINTENANCE_SCHEDULES } from '../resources/maintenance-schedule.ts';
 import {
   type ContractLimits,
   health,
@@ -65,6 +66,12 @@ const maintenance = withRules(
     message: 'Set endsAt to at most 30 days after startsAt.',
   },
 );
+
+const maintenanceSchedule = z.strictObject({
+  ...resourceSchedule.shape,
+  durationSeconds: integer(60, 604_800).describe('How long each window lasts.'),
+  reason: trimmedText(256, 'reason').optional().describe('Why, for people.'),
+});
 
 const callback = withRules(
   z.strictObject({
@@ -139,6 +146,14 @@ export function monitorResourceSpec(limits: ContractLimits) {
       maintenance: maintenance
         .optional()
         .describe('A window in which missed deadlines open no incident. Ignored once it is over.'),
+      maintenanceSchedules: z
+        .array(maintenanceSchedule)
+        .max(MAX_MAINTENANCE_SCHEDULES)
+        .meta({ 'x-kubernetes-list-type': 'atomic' })
+        .optional()
+        .describe(
+          'Windows that come again and again, one at each of these times. Those of the annotation `beatkeeper.dev/maintenance` of the namespace come on top.',
+        ),
       callback: callback.optional().describe('Where alerts go. Default: `{kind: organization_default}`.'),
       measurements: resourceMeasurements
         .optional()

@@ -44,6 +44,7 @@ export function applyMonitorPatch(
       current.missedBeatsToOpen,
       MONITOR_DEFAULTS.missedBeatsToOpen,
     ),
+    maintenanceSchedules: atLeastOne(optional(patch.maintenanceSchedules, current.maintenanceSchedules)),
     measurements: mergeMeasurements(current.measurements, patch.measurements, refuse),
   };
   const cadence = cadenceFault(configuration);
@@ -68,6 +69,11 @@ function refuseSecondCadence(patch: MonitorPatch, refuse: Refuse): void {
 function optional<Value>(stated: Value | null | undefined, current: Value | undefined): Value | undefined {
   if (stated === undefined) return current;
   return stated === null ? undefined : stated;
+}
+
+/** No schedule is stored as none. */
+export function atLeastOne<Value>(list: Value[] | undefined): Value[] | undefined {
+  return list?.length === 0 ? undefined : list;
 }
 
 function withDefault<Value>(stated: Value | null | undefined, current: Value, fallback: Value): Value {

@@ -25,6 +25,7 @@ import { observation } from './beat.ts';
 import { bindingInput, bindingRecord } from './binding.ts';
 import { signingSecret } from './callback.ts';
 import { openIncident } from './incident.ts';
+import { maintenanceSchedules, maintenanceSchedulesRecord } from './maintenance-schedule.ts';
 import { MAX_MEASUREMENTS, measurementRulePatch, measurementRuleRecord } from './measurement-rule.ts';
 import { monitorOrigin, monitorOriginInput } from './origin.ts';
 import { scheduleInput, schedulePatch, scheduleRecord } from './schedule.ts';
@@ -110,6 +111,7 @@ export function createMonitorBody(limits: ContractLimits) {
         maxRuntimeSeconds: fields.maxRuntimeSeconds.optional(),
         recoveryBeats: fields.recoveryBeats.default(MONITOR_DEFAULTS.recoveryBeats),
         missedBeatsToOpen: fields.missedBeatsToOpen.default(MONITOR_DEFAULTS.missedBeatsToOpen),
+        maintenanceSchedules: maintenanceSchedules.optional(),
         origin: monitorOriginInput.optional(),
       },
       {
@@ -152,6 +154,7 @@ export function updateMonitorBody(limits: ContractLimits) {
         maxRuntimeSeconds: fields.maxRuntimeSeconds.nullable().optional(),
         recoveryBeats: fields.recoveryBeats.nullable().optional(),
         missedBeatsToOpen: fields.missedBeatsToOpen.nullable().optional(),
+        maintenanceSchedules: maintenanceSchedules.nullable().optional(),
         measurements: z
           .record(measurementKey, measurementRulePatch.nullable())
           .superRefine(atMost(2 * MAX_MEASUREMENTS, 'measurements in one patch'))
@@ -185,7 +188,9 @@ export const monitorStatus = z.object({
     intervalSeconds: z.number().min(0).optional(),
     sampleCount: integer(0, MAX_SAFE).optional(),
   }),
-  maintenance: maintenanceWindow.optional().describe('A window that runs or will.'),
+  maintenance: maintenanceWindow
+    .optional()
+    .describe('The window that runs or comes next; of a schedule at most 30 days ahead.'),
   openIncidents: z.array(openIncident),
 });
 export type MonitorStatus = z.output<typeof monitorStatus>;
@@ -206,11 +211,17 @@ export const monitor = z.object({
   maxRuntimeSeconds: integer(1, 604_800).optional(),
   recoveryBeats: integer(1, 10).describe('Successes in a row that end an incident.'),
   missedBeatsToOpen: integer(1, 10).describe('Deadlines missed in a row that open an incident.'),
+  maintenanceSchedules: maintenanceSchedulesRecord.optional(),
   measurements: z
     .record(z.string(), measurementRuleRecord)
     .describe('Rules by measurement key, which judge each accepted success.'),
   origin: monitorOrigin.optional(),
   lifecycle,
+  maintenance: maintenanceWindow
+    .optional()
+    .describe(
+      'The window that `enter_maintenance` has set, until it is over. `status.maintenance` is the one that runs.',
+    ),
   restorableUntil: timestamp.optional().describe('Reported on an archived monitor.'),
   publishUrl: z
     .string()

@@ -2,6 +2,7 @@
 import { lateFrom } from '../deadline.ts';
 import { healthOf } from '../health.ts';
 import { INCIDENT_STATES, makesDown, SEVERITIES } from '../incident.ts';
+import { windowAt } from '../maintenance.ts';
 import type { Health } from '../monitor.ts';
 import { isServed } from '../plan.ts';
 import { type DeadlineWords, missedBefore, partsWords } from './deadline-words.ts';
@@ -33,8 +34,9 @@ const SENTENCES: Record<Health, (told: Told) => string> = {
   paused: (told) =>
     `Paused${sinceAction(told)}: ${isSuspended(told) ? '' : 'beats are recorded, and '}no deadline runs.`,
   archived: (told) => `Archived${sinceAction(told)}: beats are refused.`,
-  maintenance: ({ timing, reason, atMs, at }) => {
-    const until = at(timing.maintenance?.endsMs ?? atMs);
+  maintenance: ({ timing, atMs, at }) => {
+    const { endsMs = atMs, reason } = windowAt(timing, atMs) ?? {};
+    const until = at(endsMs);
     return `In maintenance until ${until}${reason ? ` (${reason})` : ''}: nothing opens before.`;
   },
   down: (told) => {
@@ -154,8 +156,8 @@ function deadlineWords(told: Told): string {
 }
 
 /** After a change the parts do not say what made a deadline. */
-function madeOf({ changes, timing, live: { lastBeatMs }, at }: Told, deadline: DeadlineWords): string {
-  return changes.length > 0 ? '' : partsWords(deadline, { timing, lastBeatMs, at });
+function madeOf({ changes, live: { lastBeatMs }, at }: Told, deadline: DeadlineWords): string {
+  return changes.length > 0 ? '' : partsWords(deadline, { lastBeatMs, at });
 }
 
 /** A sentence inside of another one. */

@@ -1,5 +1,4 @@
 // A deadline in a sentence: its time, and in brackets what adds up to it. What does not add up is left out. Pure.
-import type { Timing } from '../monitor.ts';
 import type { DeadlinePart, ExplainedDeadline } from './situation.ts';
 import { roundedSpanWords, spanWords } from './words.ts';
 
@@ -10,14 +9,13 @@ export type DeadlineWords = Pick<ExplainedDeadline, 'atMs'> & {
 
 /** What the sentence has said before, and how it writes a time. */
 export interface Context {
-  timing: Timing;
   /** The last beat that the sentence names: what is added counts from it unless it says otherwise. */
   lastBeatMs: number | undefined;
   at: (ms: number) => string;
 }
 
 /** ` (interval 1 h, grace 5 min)`; empty where the parts have no words. */
-export function partsWords({ parts }: DeadlineWords, { timing, lastBeatMs, at }: Context): string {
+export function partsWords({ parts }: DeadlineWords, { lastBeatMs, at }: Context): string {
   const [start, ...steps] = parts;
   let fromMs = start?.atMs;
   let isScheduled = false;
@@ -30,7 +28,7 @@ export function partsWords({ parts }: DeadlineWords, { timing, lastBeatMs, at }:
       isScheduled = true;
       words = `schedule ${at(atMs)}`;
     } else if (ms > 0) {
-      const more = stepWords(step, timing, at);
+      const more = stepWords(step, at);
       if (!more) return '';
       words += `${words && ', '}${more}`;
     }
@@ -42,8 +40,7 @@ export function partsWords({ parts }: DeadlineWords, { timing, lastBeatMs, at }:
 }
 
 function stepWords(
-  { kind, ms = 0, missed }: DeadlineWords['parts'][number],
-  { maintenance }: Timing,
+  { kind, atMs, ms = 0, missed }: DeadlineWords['parts'][number],
   at: Context['at'],
 ): string {
   if (missed !== undefined) {
@@ -56,7 +53,7 @@ function stepWords(
     case 'learned':
       return `learned cadence ${spanWords(ms)}`;
     case 'maintenance':
-      return maintenance ? `maintenance until ${at(maintenance.endsMs)}` : '';
+      return atMs === undefined ? '' : `maintenance until ${at(atMs)}`;
     case 'service_outage':
       return `${roundedSpanWords(ms)} for an outage of Beatkeeper`;
     default:

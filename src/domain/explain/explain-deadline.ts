@@ -2,7 +2,8 @@
 // the rules of docs/contract/deadlines.md adds, counted by the functions that set deadlines. Pure.
 import { deadlineAfter, intervalOf, startClock } from '../deadline.ts';
 import { makesDown } from '../incident.ts';
-import { inWindow, type LiveState, type Timing } from '../monitor.ts';
+import { windowAt } from '../maintenance.ts';
+import type { LiveState, Timing } from '../monitor.ts';
 import { applyExcuse, deadlinesOf, firstDeadline, outagesIn } from '../silence.ts';
 import { explainStop } from './explain-stop.ts';
 import type { ClockStart, DeadlinePart, ExplainedDeadline, Situation, State } from './situation.ts';
@@ -95,7 +96,7 @@ function startParts({ live, start = 'unknown', atMs }: Counted, excused: LiveSta
 
 /** Interval or cron time, grace, and what a maintenance window adds. */
 function clockParts(timing: Timing, live: LiveState, anchorMs: number): DeadlinePart[] {
-  const { graceMs, schedule, maintenance } = timing;
+  const { graceMs, schedule } = timing;
   const parts: DeadlinePart[] = [];
   const dueMs = schedule?.nextAfter(anchorMs);
   const intervalMs = intervalOf(timing, live);
@@ -110,12 +111,13 @@ function clockParts(timing: Timing, live: LiveState, anchorMs: number): Deadline
   parts.push({ kind: 'grace', ms: graceMs, note: `The grace is ${spanWords(graceMs)}.` });
   const plainMs = (dueMs ?? anchorMs + (intervalMs ?? 0)) + graceMs;
   const movedMs = deadlineAfter(timing, live, anchorMs) ?? plainMs;
-  if (movedMs > plainMs && maintenance) {
-    const until = timeWords(maintenance.endsMs, anchorMs);
-    const note = `A maintenance window moves the deadline to its end at ${until}.`;
-    parts.push({ kind: 'maintenance', ms: movedMs - plainMs, note });
-  }
+  if (movedMs > plainMs) parts.push(maintenancePart(movedMs - plainMs, movedMs, anchorMs));
   return parts;
+}
+
+function maintenancePart(ms: number, endsMs: number, nearMs: number): DeadlinePart {
+  const note = `A maintenance window moves the deadline to its end at ${timeWords(endsMs, nearMs)}.`;
+  return { kind: 'maintenance', atMs: endsMs, ms, note };
 }
 
 /** A change of the monitor counts the deadline again, and leaves at least the grace from then (docs/contract/monitors.md). */
@@ -125,11 +127,7 @@ function changePart({ timing, changes, atMs }: State, ms: number, firstMs: numbe
     const note = `The monitor was changed at ${timeWords(changedMs, atMs)}: the deadline is at least the grace from then.`;
     return { kind: 'grace', ms, note };
   }
-  const window = timing.maintenance;
-  if (window && firstMs === window.endsMs) {
-    const note = `A maintenance window moves the deadline to its end at ${timeWords(window.endsMs, atMs)}.`;
-    return { kind: 'maintenance', ms, note };
-  }
+  if (windowAt(timing, firstMs - 1)?.endsMs === firstMs) return maintenancePart(ms, firstMs, atMs);
   return { kind: 'clock_start', ms, note: 'A change of the monitor moved the deadline.' };
 }
 
@@ -151,5 +149,5 @@ function outagePart(
 
 /** Whether a window runs. */
 export function inMaintenance({ timing, atMs }: Pick<Situation, 'timing' | 'atMs'>): boolean {
-  return timing.lifecycle === 'active' && inWindow(timing.maintenance, atMs);
+  return timing.lifecycle === 'active' && windowAt(timing, atMs) !== undefined;
 }

@@ -1,5 +1,6 @@
 // Everything that keeps an alert of a monitor from being sent. Pure.
 import { REALERT_MS } from '../incident.ts';
+import { windowAt } from '../maintenance.ts';
 import { serviceProblem } from '../plan.ts';
 import { inMaintenance } from './explain-deadline.ts';
 import type { ExplainedRule } from './explain-rules.ts';
@@ -24,7 +25,7 @@ export function explainSilence(situation: Situation, rules: readonly ExplainedRu
     found.push({ reason: 'archived', note: 'The monitor is archived: nothing opens.' });
   }
   if (inMaintenance(situation)) {
-    const untilMs = timing.maintenance?.endsMs;
+    const untilMs = windowAt(timing, situation.atMs)?.endsMs;
     found.push({ reason: 'maintenance', untilMs, note: 'A maintenance window runs: nothing opens.' });
   }
   if (serviceState && serviceProblem(serviceState)) {

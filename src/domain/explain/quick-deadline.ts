@@ -1,6 +1,7 @@
 // The deadlines of a sentence for thousands of monitors at once. Pure. A schedule is not asked when it is due: that takes
 // longer than all else.
 import { intervalOf } from '../deadline.ts';
+import { crossesWindow } from '../maintenance.ts';
 import type { Deadlines } from './because.ts';
 import type { DeadlineWords } from './deadline-words.ts';
 import { explainDeadline, explainMissed } from './explain-deadline.ts';
@@ -30,13 +31,14 @@ function plainDeadline({ timing, live }: State, atMs: number): DeadlineWords {
 }
 
 /** Whether anything but a beat or a change may have set the deadline since the clock started. */
-function mayBeMoved({ timing: { maintenance: window }, live, outages }: State): boolean {
+function mayBeMoved({ timing, live, outages }: State): boolean {
   const { deadlineMs = 0, anchorMs = 0, excusedMs = 0, missedCount, unmovedMs } = live;
   return (
     missedCount > 0 ||
     unmovedMs !== undefined ||
     excusedMs > anchorMs ||
     (outages.at(-1)?.toMs ?? 0) > anchorMs ||
-    (window !== undefined && window.startsMs <= deadlineMs && deadlineMs <= window.endsMs)
+    // A window that ends there has moved it there.
+    crossesWindow(timing, deadlineMs - 1, deadlineMs)
   );
 }

@@ -55,8 +55,6 @@ export interface State {
   changes: readonly number[];
   /** The newest lifecycle action. */
   action?: { atMs: number; actor: Pick<Actor, 'display'> };
-  /** Of the maintenance window. */
-  reason?: string;
   /** A cadence was learned then, and which one is not kept. */
   isCadenceLost?: boolean;
   /** Of the organization; undefined of the past: it is not kept. */

@@ -30,6 +30,8 @@ export interface ObjectMemory<O extends KubeObject = KubeObject> {
   /** The endpoint was the organization's default, as last read. */
   isDefault?: boolean;
   destination?: KnownDestination;
+  /** The words of the last Event about the maintenance of its namespace. */
+  maintenanceFault?: string | undefined;
   /** When a Rule that the API has refused may be tried again, ms of the process's clock. */
   rulesRetryAtMs?: number | undefined;
   /** A pass has found out whether the installation sends to the address. */

@@ -9,6 +9,8 @@ export const ANNOTATION = {
   monitor: 'beatkeeper.dev/monitor',
   /** On a namespace: the name of the project of its objects. */
   project: 'beatkeeper.dev/project',
+  /** On a namespace: maintenance schedules of all of its Monitors, a list in JSON. */
+  maintenance: 'beatkeeper.dev/maintenance',
   /** Each new value rotates the signing secret of a Callback once. */
   rotate: 'beatkeeper.dev/rotate',
   /** Each new value replays a Rule with `rollout: Replay` once more. */

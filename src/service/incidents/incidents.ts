@@ -1,7 +1,7 @@
 // What people do with incidents: acknowledge, resolve, write a note (docs/contract/incidents.md). An action locks the
 // monitor's live row, then the incident, as every writer of incidents does. Ended states never change.
 import { countOpen } from '../../domain/beat.ts';
-import { nextWake, startClock } from '../../domain/deadline.ts';
+import { startClock, withWake } from '../../domain/deadline.ts';
 import {
   acknowledgeIncident as acknowledge,
   hasEnded,
@@ -92,7 +92,7 @@ function liveAfterEnd(timing: Timing, live: LiveState, transition: Transition, n
   const after = { ...live, openIncidents, gapBroken: true };
   if (transition.incident.kind !== 'missed_deadline' || live.deadlineMs !== undefined) return after;
   const clocked = startClock(timing, after, nowMs);
-  return { ...clocked, wakeMs: nextWake(timing, clocked, nowMs) };
+  return withWake(timing, clocked, nowMs);
 }
 
 /** Writes a note into the timeline, also of an ended incident. The state does not change. */

@@ -56,7 +56,6 @@ export async function explainMonitor(
       incidents,
       changes: changesSince(states, clock.live),
       action: actionOf(states),
-      reason: (moment.isNow ? record : states.at(-1))?.maintenance?.reason,
       unbound: await findUnbound(tx, facts),
       ...(moment.isNow ? service : restThen(service, moment.atMs)),
       rules: await rulesThen(tx, facts),

@@ -38,7 +38,7 @@ async function readOutagesOf(db: Queryable, items: readonly FeedItem[]): Promise
 }
 
 function explainItem(context: Context, { monitor, action }: FeedItem, outages: readonly Outage[]): string {
-  const { live, updatedMs, maintenance } = monitor;
+  const { live, updatedMs } = monitor;
   const timing = timingOf(context, monitor);
   const { serviceState, suspendedMs, restsSinceMs } = explainedService(timing, monitor);
   const state = {
@@ -50,7 +50,6 @@ function explainItem(context: Context, { monitor, action }: FeedItem, outages: r
     // Of the changes since the clock started it has the newest one.
     changes: updatedMs > (live.anchorMs ?? 0) ? [updatedMs] : [],
     action,
-    reason: maintenance?.reason,
     serviceState,
     suspendedMs,
     restsSinceMs,

@@ -1,6 +1,6 @@
 // Changes of a monitor's configuration. The contract defines how a patch is merged: the api passes the merge in.
 import { isDeepStrictEqual } from 'node:util';
-import { nextWakeAfterChange, refitClock, refitRuns, startClock, stopClock } from '../../domain/deadline.ts';
+import { refitClock, refitRuns, startClock, stopClock, withWakeAfterChange } from '../../domain/deadline.ts';
 import type { LiveState, MonitorConfiguration, Timing, TimingConfiguration } from '../../domain/monitor.ts';
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
@@ -74,7 +74,9 @@ export function changes(
   after: { configuration: TimingConfiguration },
 ): TimingChanges {
   const [old, now] = [before.configuration, after.configuration];
-  const deadline = !isSame(cadenceOf(old), cadenceOf(now)) || old.graceSeconds !== now.graceSeconds;
+  const isSameWindow = isSame(old.maintenanceSchedules ?? [], now.maintenanceSchedules ?? []);
+  const isSameCadence = isSame(cadenceOf(old), cadenceOf(now)) && old.graceSeconds === now.graceSeconds;
+  const deadline = !isSameCadence || !isSameWindow;
   return { deadline, runs: old.maxRuntimeSeconds !== now.maxRuntimeSeconds };
 }
 
@@ -89,7 +91,7 @@ export function refit(
   const openRuns = changed.runs ? refitRuns(after, live.openRuns, nowMs) : live.openRuns;
   const kept = { ...fitted, openRuns };
   const clocked = before.awaitFirstBeat === after.awaitFirstBeat ? kept : refitFirstBeat(after, kept, nowMs);
-  return { ...clocked, wakeMs: nextWakeAfterChange(after, clocked, nowMs) };
+  return withWakeAfterChange(after, clocked, nowMs);
 }
 
 /** Before the first beat, awaitFirstBeat decides whether the clock runs. */

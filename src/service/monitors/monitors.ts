@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { checkDestination } from '../../delivery/webhook/destination.ts';
 import type { UnavailableReason } from '../../domain/callback.ts';
-import { nextWake, startClock } from '../../domain/deadline.ts';
+import { startClock, withWake } from '../../domain/deadline.ts';
 import { newId, newUuid } from '../../domain/id.ts';
 import { type Actor, resolveIncident, type Transition } from '../../domain/incident.ts';
 import {
@@ -161,9 +161,7 @@ function newRecord(
 /** Without awaitFirstBeat the deadline runs from creation (docs/contract/monitors.md). */
 function firstLive(timing: Timing, nowMs: number): LiveState {
   const live = newLiveState();
-  if (timing.awaitFirstBeat) return live;
-  const started = startClock(timing, live, nowMs);
-  return { ...started, wakeMs: nextWake(timing, started, nowMs) };
+  return withWake(timing, timing.awaitFirstBeat ? live : startClock(timing, live, nowMs), nowMs);
 }
 
 /**

@@ -3,10 +3,16 @@
 import { startClock, stopClock } from '../../domain/deadline.ts';
 import type { ClockStart } from '../../domain/explain/situation.ts';
 import { changeLifecycle } from '../../domain/lifecycle.ts';
-import { type Lifecycle, type LiveState, newLiveState, type Timing, toTiming } from '../../domain/monitor.ts';
+import { hasOwnWindow, type MaintenanceWindow } from '../../domain/maintenance.ts';
+import {
+  type LiveState,
+  newLiveState,
+  type Timing,
+  type TimingState,
+  toTiming,
+} from '../../domain/monitor.ts';
 import { deadlinesOf } from '../../domain/silence.ts';
 import type { PastChange } from '../../store/monitors/monitor-changes.ts';
-import type { MaintenanceWindow } from '../../store/monitors/monitor-record.ts';
 import { changes as changesOf, refit } from './monitor-configuration.ts';
 
 /** The state of a monitor after a change. */
@@ -22,16 +28,17 @@ export interface StartedClock {
 
 /** The states after changes, oldest first. */
 export function statesAfter(changes: readonly PastChange[], minimumIntervalMs: number): PastState[] {
-  let lifecycle: Lifecycle = 'active';
-  let maintenance: MaintenanceWindow | undefined;
+  let state: TimingState = { lifecycle: 'active' };
   return changes.map((record) => {
-    const { change, configuration } = record;
+    const { change, configuration, occurredMs } = record;
     if (change.kind === 'lifecycle') {
-      lifecycle = change.to;
-      maintenance = change.maintenance;
+      const { to: lifecycle, action, maintenance } = change;
+      const isEnd = action === 'exit_maintenance' && !hasOwnWindow(state, occurredMs);
+      const maintenanceEndedMs = isEnd ? occurredMs : state.maintenanceEndedMs;
+      state = { lifecycle, maintenance, maintenanceEndedMs };
     }
-    const timing = toTiming(configuration, { lifecycle, maintenance }, minimumIntervalMs);
-    return { ...record, timing, maintenance };
+    const timing = toTiming(configuration, state, minimumIntervalMs);
+    return { ...record, timing, maintenance: state.maintenance };
   });
 }
 

@@ -66,6 +66,8 @@ export const LIVE_STATE: Columns<LiveState> = {
   excusedMs: column.plain('excused_ms', 'bigint'),
   excusedBeats: column.plain('excused_beats', 'integer'),
   escalatesMs: column.plain('escalates_ms', 'bigint'),
+  recursFromMs: column.plain('recurs_from_ms', 'bigint'),
+  recursUntilMs: column.plain('recurs_until_ms', 'bigint'),
   ruleStates: column.line('rule_states'),
 };
 
@@ -194,6 +196,8 @@ export const WOKEN_STATE = {
   excusedMs: LIVE_STATE.excusedMs,
   excusedBeats: LIVE_STATE.excusedBeats,
   escalatesMs: LIVE_STATE.escalatesMs,
+  recursFromMs: LIVE_STATE.recursFromMs,
+  recursUntilMs: LIVE_STATE.recursUntilMs,
 };
 const WOKEN = { live: WOKEN_STATE };
 const WOKEN_ROW = { ...MONITOR_REF, ...WOKEN };

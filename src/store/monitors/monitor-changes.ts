@@ -1,12 +1,14 @@
 // Change records: one row for each configuration version, written in the transaction of the change and never updated.
+
 import type { Actor } from '../../domain/incident.ts';
 import type { LifecycleAction } from '../../domain/lifecycle.ts';
+import type { MaintenanceWindow } from '../../domain/maintenance.ts';
 import type { Lifecycle, MonitorConfiguration } from '../../domain/monitor.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import { fromMillis } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { MONITOR_REF, type MonitorRef } from './live.ts';
-import type { MaintenanceWindow, StoredBinding } from './monitor-record.ts';
+import type { StoredBinding } from './monitor-record.ts';
 
 export type ChangeKind =
   | { kind: 'configuration' }

@@ -109,8 +109,9 @@ function inactive(lifecycle: Exclude<Lifecycle, 'active'>): string {
 }
 
 const NOW = fromMillis('clock.now_ms');
-const IN_WINDOW = `m.maintenance_starts_at <= ${NOW} and ${NOW} < m.maintenance_ends_at`;
-const WATCHED = `m.lifecycle = 'active' and (${IN_WINDOW}) is not true`;
+const IN_WINDOW = `(m.maintenance_starts_at <= ${NOW} and ${NOW} < m.maintenance_ends_at
+  or l.recurs_from_ms <= clock.now_ms and clock.now_ms < l.recurs_until_ms)`;
+const WATCHED = `m.lifecycle = 'active' and ${IN_WINDOW} is not true`;
 const LATE_MS = `m.grace_seconds::bigint * case when m.schedule_cron is null then 1000 else 500 end`;
 const LATE = `(l.deadline_ms is not null
   and (l.missed_count > 0 or clock.now_ms >= l.deadline_ms - ${LATE_MS}))`;
@@ -129,11 +130,15 @@ const HEALTH: Record<Health, { indexed: string[]; scanned: string[] }> = {
   paused: { indexed: [inactive('paused')], scanned: [] },
   archived: { indexed: [inactive('archived')], scanned: [] },
   maintenance: {
-    indexed: ['m.maintenance_ends_at is not null', "m.lifecycle = 'active'", IN_WINDOW],
-    scanned: [],
+    // In this form Postgres recognizes the condition of the partial index.
+    indexed: [
+      '(m.maintenance_ends_at is not null or m.maintenance_schedules is not null)',
+      "m.lifecycle = 'active'",
+    ],
+    scanned: [IN_WINDOW],
   },
-  down: { indexed: [HAS_INCIDENT, WATCHED, IS_DOWN], scanned: [] },
-  recovering: { indexed: [HAS_INCIDENT, WATCHED, `not ${IS_DOWN}`, IS_GRAVE], scanned: [] },
+  down: { indexed: [HAS_INCIDENT, IS_DOWN], scanned: [WATCHED] },
+  recovering: { indexed: [HAS_INCIDENT, `not ${IS_DOWN}`, IS_GRAVE], scanned: [WATCHED] },
   late: { indexed: [], scanned: [WATCHED, `not ${IS_GRAVE}`, LATE] },
   waiting: { indexed: [], scanned: [WATCHED, `not ${IS_GRAVE}`, `not ${LATE}`, 'l.first_beat_ms is null'] },
   up: { indexed: [], scanned: [WATCHED, `not ${IS_GRAVE}`, `not ${LATE}`, 'l.first_beat_ms is not null'] },

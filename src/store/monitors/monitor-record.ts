@@ -4,21 +4,16 @@ import type { BindingKind } from '../../domain/callback.ts';
 import type { IncidentKind, IncidentState, Severity } from '../../domain/incident.ts';
 import type {
   Jurisdiction,
-  Lifecycle,
   LiveState,
   MonitorConfiguration,
   TimingConfiguration,
-  Window,
+  TimingState,
 } from '../../domain/monitor.ts';
 import type { MonitorOrigin } from '../../domain/origin.ts';
 import type { ServiceState } from '../../domain/problem.ts';
 import { type Columns, column, rowReader, sql } from '../postgres/columns.ts';
 import { millis, NOW_MS, wholeMillis } from '../postgres/moments.ts';
 import { LIVE_STATE, MONITOR_REF, type MonitorRef } from './live.ts';
-
-export interface MaintenanceWindow extends Window {
-  reason?: string;
-}
 
 /** Where a monitor's alerts go, as stored. Callback targets resolve it to an endpoint. */
 export interface StoredBinding {
@@ -30,16 +25,14 @@ export interface StoredBinding {
 }
 
 /** A monitor's own row, as it is written. */
-export interface MonitorRow extends MonitorRef {
+export interface MonitorRow extends MonitorRef, TimingState {
   monitorId: string;
   jurisdiction: Jurisdiction;
   configurationVersion: number;
   configuration: MonitorConfiguration;
   binding: StoredBinding;
-  lifecycle: Lifecycle;
   restorableUntilMs?: number;
   origin?: MonitorOrigin;
-  maintenance?: MaintenanceWindow;
   publishAddress: string;
   updatedMs: number;
 }
@@ -55,6 +48,7 @@ export const TIMING: Columns<TimingConfiguration> = {
   maxRuntimeSeconds: column.plain('max_runtime_seconds', 'integer'),
   recoveryBeats: column.plain('recovery_beats', 'smallint'),
   missedBeatsToOpen: column.plain('missed_beats_to_open', 'smallint'),
+  maintenanceSchedules: column.json('maintenance_schedules'),
 };
 
 export const LABELED: Columns<Pick<MonitorConfiguration, 'name' | 'labels'>> = {
@@ -62,9 +56,14 @@ export const LABELED: Columns<Pick<MonitorConfiguration, 'name' | 'labels'>> = {
   labels: column.json('labels'),
 };
 
-export const WINDOW: Columns<Window> = {
-  startsMs: column.moment('maintenance_starts_at'),
-  endsMs: column.moment('maintenance_ends_at'),
+/** A window that a person has set, and when one was ended. */
+export const MAINTENANCE: Columns<Omit<TimingState, 'lifecycle'>> = {
+  maintenance: column.optional({
+    startsMs: column.moment('maintenance_starts_at'),
+    endsMs: column.moment('maintenance_ends_at'),
+    reason: column.quoted('maintenance_reason', 'text'),
+  }),
+  maintenanceEndedMs: column.moment('maintenance_ended_at'),
 };
 
 export const MONITOR_ID: Columns<MonitorRef & Pick<MonitorRow, 'monitorId' | 'jurisdiction'>> = {
@@ -100,7 +99,7 @@ export const CHANGEABLE: Columns<Omit<MonitorRow, keyof typeof MONITOR_ID>> = {
   lifecycle: column.plain('lifecycle', 'text'),
   restorableUntilMs: column.moment('restorable_until'),
   origin: column.optional({ ...DECLARED_BY, ownedFields: column.json('origin_owned_fields') }),
-  maintenance: column.optional({ ...WINDOW, reason: column.quoted('maintenance_reason', 'text') }),
+  ...MAINTENANCE,
   publishAddress: column.plain('publish_address', 'uuid'),
   updatedMs: column.moment('updated_at'),
 };

@@ -83,7 +83,9 @@ export function nameKeyOf(name: string): string {
 }
 
 interface NewMonitor {
-  monitor: MonitorRow & { live: Pick<LiveState, 'wakeMs' | 'deadlineMs' | 'anchorMs'> };
+  monitor: MonitorRow & {
+    live: Pick<LiveState, 'wakeMs' | 'deadlineMs' | 'anchorMs' | 'recursFromMs' | 'recursUntilMs'>;
+  };
   record: Pick<ConfigurationRecord, 'configuration' | 'actor' | 'sourceRequestId'>;
 }
 
@@ -98,10 +100,12 @@ const INSERT = statement(
     returning project_id, monitor_key, configuration_version, publish_address, created_at),
   live as (
     insert into monitor_live
-      (project_id, monitor_key, sweep_bucket, configuration_version, wake_ms, deadline_ms, anchor_ms)
+      (project_id, monitor_key, sweep_bucket, configuration_version, wake_ms, deadline_ms, anchor_ms, recurs_from_ms,
+        recurs_until_ms)
     select project_id, monitor_key, ${bind(({ monitor }) => sweepBucketOf(monitor.monitorKey))}, configuration_version,
       ${bind(({ monitor }) => monitor.live.wakeMs)}, ${bind(({ monitor }) => monitor.live.deadlineMs)},
-      ${bind(({ monitor }) => monitor.live.anchorMs)}
+      ${bind(({ monitor }) => monitor.live.anchorMs)}, ${bind(({ monitor }) => monitor.live.recursFromMs)},
+      ${bind(({ monitor }) => monitor.live.recursUntilMs)}
     from monitor),
   changes as (${recordChanges('monitor')}),
   address as (

@@ -3,12 +3,11 @@
 
 import {
   type Jurisdiction,
-  type Lifecycle,
   type MonitorConfiguration,
   type Timing,
   type TimingConfiguration,
+  type TimingState,
   toTiming,
-  type Window,
 } from '../../domain/monitor.ts';
 import type { MonitorOrigin } from '../../domain/origin.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
@@ -20,12 +19,12 @@ import {
   DECLARED_BY,
   JOIN_TENANT,
   LABELED,
+  MAINTENANCE,
   MONITOR_ID,
   type StoredBinding,
   TENANT,
   type Tenant,
   TIMING,
-  WINDOW,
 } from './monitor-record.ts';
 
 export interface WatchedMonitor extends MonitorRef, Tenant {
@@ -44,14 +43,14 @@ export interface WatchedMonitor extends MonitorRef, Tenant {
 }
 
 type Watched = Omit<WatchedMonitor, 'timing'> & {
-  timing: { configuration: TimingConfiguration; lifecycle: Lifecycle; maintenance?: Window };
+  timing: TimingState & { configuration: TimingConfiguration };
 };
 
 const WATCHED: Columns<Watched> = {
   ...MONITOR_ID,
   ...LABELED,
   configurationVersion: CHANGEABLE.configurationVersion,
-  timing: { configuration: TIMING, lifecycle: CHANGEABLE.lifecycle, maintenance: column.optional(WINDOW) },
+  timing: { configuration: TIMING, lifecycle: CHANGEABLE.lifecycle, ...MAINTENANCE },
   binding: CHANGEABLE.binding,
   measurements: column.computed('measurements', "nullif(m.measurements, '{}')"),
   declaredBy: column.optional(DECLARED_BY),

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { applyBeat, applyRefusedBeat, type Beat, countOpen } from '../../../src/domain/beat.ts';
-import { outOfWindow } from '../../../src/domain/deadline.ts';
 import { type Incident, openIncident } from '../../../src/domain/incident.ts';
+import { outOfWindow, windowAt } from '../../../src/domain/maintenance.ts';
 import type { LiveState } from '../../../src/domain/monitor.ts';
-import { anyTiming, HOUR, liveOf, MINUTE, NOW, SECOND, timingOf } from './timing.ts';
+import { anyRecurring, anyTiming, HOUR, liveOf, MINUTE, NOW, SECOND, timingOf } from './timing.ts';
 
 const started = liveOf({
   anchorMs: NOW - MINUTE,
@@ -182,34 +182,38 @@ describe('any sequence of beats', () => {
 
   it('any sequence of beats has sequences without a gap, the right count of open incidents and a wake in time', () => {
     fc.assert(
-      fc.property(anyTiming, fc.array(anyBeat, { maxLength: 40 }), (timing, beats) => {
-        let live = liveOf();
-        let open: Incident[] = [];
-        let nowMs = NOW - HOUR;
-        for (const [index, { beat, afterMs }] of beats.entries()) {
-          nowMs += afterMs;
-          const result = applyBeat(timing, live, open, beat, nowMs);
-          expect(result.sequence).toBe(index + 1);
-          const changed = new Map(result.transitions.map(({ incident }) => [incident.incidentId, incident]));
-          open = [
-            ...open.map((incident) => changed.get(incident.incidentId) ?? incident),
-            ...result.transitions.filter(({ isNew }) => isNew).map(({ incident }) => incident),
-          ].filter(({ state }) => state === 'open' || state === 'recovering');
-          expect(new Set(open.map(({ kind }) => kind)).size).toBe(open.length);
-          expect(result.live.openIncidents).toBe(open.length);
-          expect(result.live.openRuns.length).toBeLessThanOrEqual(50);
-          live = result.live;
-          // Inside a window, the next wake for a run is the end of the window.
-          const { maintenance } = timing;
-          const moments = [live.deadlineMs, ...live.openRuns.map(({ dueMs }) => dueMs)]
-            .filter((moment) => moment !== undefined)
-            .map((moment) => outOfWindow(moment, maintenance));
-          const isWithin = maintenance && maintenance.startsMs <= nowMs && nowMs < maintenance.endsMs;
-          if (moments.length > 0 && !isWithin && beat.kind !== 'log') {
-            expect(live.wakeMs).toBeLessThanOrEqual(Math.min(...moments));
+      fc.property(
+        fc.oneof(anyTiming, anyRecurring),
+        fc.array(anyBeat, { maxLength: 40 }),
+        (timing, beats) => {
+          let live = liveOf();
+          let open: Incident[] = [];
+          let nowMs = NOW - HOUR;
+          for (const [index, { beat, afterMs }] of beats.entries()) {
+            nowMs += afterMs;
+            const result = applyBeat(timing, live, open, beat, nowMs);
+            expect(result.sequence).toBe(index + 1);
+            const changed = new Map(
+              result.transitions.map(({ incident }) => [incident.incidentId, incident]),
+            );
+            open = [
+              ...open.map((incident) => changed.get(incident.incidentId) ?? incident),
+              ...result.transitions.filter(({ isNew }) => isNew).map(({ incident }) => incident),
+            ].filter(({ state }) => state === 'open' || state === 'recovering');
+            expect(new Set(open.map(({ kind }) => kind)).size).toBe(open.length);
+            expect(result.live.openIncidents).toBe(open.length);
+            expect(result.live.openRuns.length).toBeLessThanOrEqual(50);
+            live = result.live;
+            // Inside a window, the next wake for a run is the end of the window.
+            const moments = [live.deadlineMs, ...live.openRuns.map(({ dueMs }) => dueMs)]
+              .filter((moment) => moment !== undefined)
+              .map((moment) => outOfWindow(moment, timing));
+            if (moments.length > 0 && !windowAt(timing, nowMs) && beat.kind !== 'log') {
+              expect(live.wakeMs).toBeLessThanOrEqual(Math.min(...moments));
+            }
           }
-        }
-      }),
+        },
+      ),
     );
   });
 

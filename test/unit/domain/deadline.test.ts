@@ -2,13 +2,13 @@ import { describe, expect, it } from 'vitest';
 import {
   deadlineAfter,
   nextWake,
-  nextWakeAfterChange,
-  outOfWindow,
   refitClock,
   refitRuns,
   startClock,
+  withWakeAfterChange,
 } from '../../../src/domain/deadline.ts';
 import { healthOf } from '../../../src/domain/health.ts';
+import { outOfWindow } from '../../../src/domain/maintenance.ts';
 import { everySchedule, HOUR, liveOf, MINUTE, NOW, SECOND, timingOf } from './timing.ts';
 
 describe('the deadline after a beat', () => {
@@ -31,8 +31,8 @@ describe('the deadline after a beat', () => {
   it('a deadline inside a maintenance window moves to the end of the window, which is outside it', () => {
     const maintenance = { startsMs: NOW + MINUTE, endsMs: NOW + HOUR };
     expect(deadlineAfter(timingOf({ maintenance }), {}, NOW)).toBe(NOW + HOUR);
-    expect(outOfWindow(NOW + HOUR, maintenance)).toBe(NOW + HOUR);
-    expect(outOfWindow(NOW + MINUTE - 1, maintenance)).toBe(NOW + MINUTE - 1);
+    expect(outOfWindow(NOW + HOUR, { maintenance })).toBe(NOW + HOUR);
+    expect(outOfWindow(NOW + MINUTE - 1, { maintenance })).toBe(NOW + MINUTE - 1);
   });
 
   it('only an active monitor has a deadline', () => {
@@ -94,8 +94,8 @@ describe('the next wake', () => {
   it('the next wake is now when a change of timing makes a run overdue', () => {
     const timing = timingOf({ maxRuntimeMs: MINUTE });
     const live = liveOf({ openRuns: [{ startedMs: NOW - HOUR, dueMs: NOW - HOUR + MINUTE }] });
-    expect(nextWakeAfterChange(timing, live, NOW)).toBe(NOW);
-    expect(nextWakeAfterChange(timing, startClock(timing, liveOf(), NOW), NOW)).toBe(NOW + MINUTE);
+    expect(withWakeAfterChange(timing, live, NOW).wakeMs).toBe(NOW);
+    expect(withWakeAfterChange(timing, startClock(timing, liveOf(), NOW), NOW).wakeMs).toBe(NOW + MINUTE);
   });
 
   it('the next wake is at the start, then at the end of a window, and never for a monitor that is not active', () => {

@@ -1,6 +1,7 @@
 // Senders for the property test of silences, and the obvious bound within which a dead one is found.
 import { refitClock } from '../../../src/domain/deadline.ts';
-import type { LiveState, Outage, Timing, Window } from '../../../src/domain/monitor.ts';
+import type { Window } from '../../../src/domain/maintenance.ts';
+import type { LiveState, Outage, Timing } from '../../../src/domain/monitor.ts';
 import { mergeOutages } from '../../../src/domain/silence.ts';
 import type { ApiOutage, Random, Simulation } from './silence-simulation.ts';
 import { HOUR, MINUTE, SECOND } from './timing.ts';

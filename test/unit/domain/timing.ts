@@ -1,5 +1,6 @@
 // Timings and live states for the tests of the domain, fixed and arbitrary.
 import fc from 'fast-check';
+import { recurrenceOf } from '../../../src/domain/maintenance.ts';
 import { type LiveState, newLiveState, type Timing } from '../../../src/domain/monitor.ts';
 
 export const SECOND = 1_000;
@@ -56,3 +57,13 @@ export const anyTiming: fc.Arbitrary<Timing> = fc
     ),
   })
   .map(({ cadence, ...more }) => timingOf({ ...cadence, ...more }));
+
+const RECURRING = [
+  { cron: '0 * * * *', timeZone: 'UTC', durationSeconds: 600 },
+  { cron: '10 */2 * * *', timeZone: 'UTC', durationSeconds: 5_400 },
+];
+
+/** Those, with a maintenance schedule. */
+export const anyRecurring: fc.Arbitrary<Timing> = fc
+  .record({ timing: anyTiming, schedule: fc.constantFrom(...RECURRING) })
+  .map(({ timing, schedule }) => ({ ...timing, recurrence: recurrenceOf([schedule]) }));

@@ -7,7 +7,7 @@ import { type Incident, openIncident } from '../../../src/domain/incident.ts';
 import type { LiveState, Outage, Timing } from '../../../src/domain/monitor.ts';
 import { mergeOutages } from '../../../src/domain/silence.ts';
 import { wakeMonitor } from '../../../src/domain/wake.ts';
-import { anyTiming, HOUR, liveOf, MINUTE, NOW, SECOND, timingOf } from './timing.ts';
+import { anyRecurring, anyTiming, HOUR, liveOf, MINUTE, NOW, SECOND, timingOf } from './timing.ts';
 
 const at = (nowMs: number, outages: Outage[] = [], horizonMs = nowMs) => ({ nowMs, horizonMs, outages });
 const beaten = (timing = timingOf(), beatMs = NOW): LiveState =>
@@ -188,7 +188,7 @@ describe('any monitor at any moment', () => {
       .map(([ago, length]) => ({ fromMs: NOW - ago * SECOND - length * SECOND, toMs: NOW - ago * SECOND }));
     fc.assert(
       fc.property(
-        anyTiming,
+        fc.oneof(anyTiming, anyRecurring),
         seconds,
         fc.array(anyOutage, { maxLength: 3 }),
         fc.integer({ min: 0, max: 2 }),
@@ -212,7 +212,7 @@ describe('any monitor at any moment', () => {
   it('a monitor whose beats are in time is never down', () => {
     fc.assert(
       fc.property(
-        anyTiming,
+        fc.oneof(anyTiming, anyRecurring),
         fc.array(fc.integer({ min: 0, max: 10_000 }), { maxLength: 20 }),
         (timing, steps) => {
           let nowMs = NOW;

@@ -10,6 +10,7 @@ const patchOf = (spec: object, has: Partial<Monitor> = {}, owned: string[] = [])
   const { steps } = plan(spec, has, { owned });
   return steps.flatMap((step) => (step.call === 'patch' ? [step.patch] : []))[0];
 };
+const nightly = { cron: '0 2 * * *', durationSeconds: 3600 };
 const rule = (fields: object) => measurementRuleWithDefaults(fields as MeasurementRule);
 
 describe('the patch of a configuration', () => {
@@ -130,6 +131,34 @@ describe('the patch of a configuration', () => {
       {},
       { measurements: { theirs: rule({ minimum: 1 }) } },
       ['measurements.rows'],
+      undefined,
+    ],
+    [
+      'maintenance schedules that differ',
+      { maintenanceSchedules: [{ ...nightly, timeZone: 'Europe/Berlin' }] },
+      { maintenanceSchedules: [{ ...nightly, timeZone: 'UTC' }] },
+      [],
+      { maintenanceSchedules: [{ ...nightly, timeZone: 'Europe/Berlin' }] },
+    ],
+    [
+      'maintenance schedules that are equal',
+      { maintenanceSchedules: [nightly] },
+      { maintenanceSchedules: [{ ...nightly, timeZone: 'UTC', reason: undefined }] },
+      [],
+      undefined,
+    ],
+    [
+      'maintenance schedules that left the spec',
+      {},
+      { maintenanceSchedules: [{ ...nightly, timeZone: 'UTC' }] },
+      ['maintenanceSchedules'],
+      { maintenanceSchedules: null },
+    ],
+    [
+      'maintenance schedules of others',
+      {},
+      { maintenanceSchedules: [{ ...nightly, timeZone: 'UTC' }] },
+      [],
       undefined,
     ],
     ['a measurement without rules', { measurements: { rows: {} } }, {}, [], { measurements: { rows: {} } }],

@@ -91,6 +91,7 @@ describe('the lifecycle', () => {
 
   const running = { startsAt: at(-1), endsAt: at(1), reason: 'move' };
   const withWindow = (maintenance?: Monitor['status']['maintenance']) => ({
+    maintenance,
     status: liveStatus({ maintenance }),
   });
   it.each<[string, object, Partial<Monitor>, Partial<MonitorPlanFacts>, string[]]>([

@@ -1,6 +1,7 @@
 // Objects and records of the operator's unit tests; a test states only the fields that it is about.
 import type { CallbackEndpoint } from '../../../src/contract/resources/callback.ts';
 import type { Monitor, MonitorStatus } from '../../../src/contract/resources/monitor.ts';
+import type { KubeObject } from '../../../src/kube/kube-object.ts';
 import type { CallbackObject } from '../../../src/operator/kinds/callback/callback-object.ts';
 import { type DesiredMonitor, desiredMonitor } from '../../../src/operator/kinds/monitor/desired-monitor.ts';
 import type { MonitorObject } from '../../../src/operator/kinds/monitor/monitor-object.ts';
@@ -46,8 +47,12 @@ export function desired(
   metadata: object = {},
   alias?: string,
   rules: readonly GivenRule[] = [],
+  namespace?: KubeObject,
 ): DesiredMonitor {
-  const facts = { id: 'mon_1', projectId: 'p1', alias, rules, isRetryDue: false, nowMs: NOW };
+  const facts = {
+    ...{ id: 'mon_1', projectId: 'p1', alias, rules, namespace },
+    ...{ isRetryDue: false, nowMs: NOW },
+  };
   return desiredMonitor(monitorObject(spec, metadata), facts);
 }
 

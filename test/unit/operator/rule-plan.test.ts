@@ -108,7 +108,10 @@ describe('the plan of a given rule', () => {
   it('owns its fields and those that the status lists of it, so that they go when the spec states the measurement', () => {
     const ownedFields = ['measurements.rows', 'measurements.rows.minimum', 'measurements.rows_b.minimum'];
     const object = monitorObject({}, {}, { ownedFields });
-    const facts = { id: 'mon_1', projectId: 'p1', alias: undefined, isRetryDue: false, nowMs: NOW };
+    const facts = {
+      ...{ id: 'mon_1', projectId: 'p1', alias: undefined, namespace: undefined },
+      ...{ isRetryDue: false, nowMs: NOW },
+    };
     const ownedOf = (one: GivenRule) => desiredMonitor(object, { ...facts, rules: [one] }).ownedFields;
     expect(ownedOf(given(undefined))).toEqual(ownedFields.slice(0, 2));
     expect(ownedOf(given({ maximum: 1 }))).toEqual([

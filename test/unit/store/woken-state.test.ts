@@ -5,7 +5,7 @@ import { INCIDENT_KINDS, type Incident, openIncident } from '../../../src/domain
 import { type LiveState, newLiveState } from '../../../src/domain/monitor.ts';
 import { wakeMonitor, wakeSuspended } from '../../../src/domain/wake.ts';
 import { LIVE_STATE, WOKEN_STATE } from '../../../src/store/monitors/live.ts';
-import { anyTiming, NOW, SECOND } from '../domain/timing.ts';
+import { anyRecurring, anyTiming, NOW, SECOND } from '../domain/timing.ts';
 
 const moment = fc.integer({ min: -20_000, max: 20_000 }).map((seconds) => NOW + seconds * SECOND);
 const perhaps = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined });
@@ -60,7 +60,7 @@ it('waking a monitor changes nothing of its live row but the columns that the sw
   const outages = fc.array(fc.tuple(moment, fc.nat(3_600)), { maxLength: 2 });
   fc.assert(
     fc.property(
-      anyTiming,
+      fc.oneof(anyTiming, anyRecurring),
       anyLive,
       openIncidents,
       moment,

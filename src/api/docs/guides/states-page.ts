@@ -35,7 +35,8 @@ const LIFECYCLE: Texts<LifecycleAction> = {
   archive: `active or paused → archived. Open incidents are resolved. It can be restored for ${KEPT_DAYS.archivedMonitors} days, then it is deleted.`,
   restore: 'archived → active, with a full interval plus grace. Counts against the plan.',
   enter_maintenance: 'active stays active. A second call replaces the window.',
-  exit_maintenance: 'active stays active. Ends a window that runs or will, and starts a running clock again.',
+  exit_maintenance:
+    'active stays active. Ends the window that was set, or else the one of a maintenance schedule that runs, and starts a running clock again.',
 };
 
 const INCIDENT: Texts<IncidentState> = {

@@ -8,6 +8,7 @@ import { defaultAlias, defaultName } from '../../pass/identity.ts';
 import type { Desired } from '../../pass/kind.ts';
 import { SECRET_SUFFIX } from '../../resources/names.ts';
 import { type AppliedRule, type GivenRule, isSameRule } from '../rule/apply/given-rules.ts';
+import { maintenanceTextIn, type WantedMaintenance, wantedMaintenance } from './maintenance-of-namespace.ts';
 import type { MonitorObject } from './monitor-object.ts';
 
 type Spec = MonitorObject['spec'];
@@ -21,6 +22,8 @@ export interface DesiredMonitor extends Desired {
   binding: Binding | undefined;
   /** The window of the spec; undefined if it is over (docs/contract/kubernetes.md: then it is ignored). */
   maintenance: Spec['maintenance'];
+  /** Of the spec and of the namespace. With a fault the monitor keeps what it has. */
+  recurring: WantedMaintenance;
   /** What Rules give to the monitor, beside the measurements of the spec. */
   rules: readonly GivenRule[];
   secretName: string;
@@ -32,6 +35,8 @@ export interface DesiredMonitorFacts {
   /** The alias of the Callback that `callbackRef` names; undefined if there is no such object. */
   alias: string | undefined;
   rules: readonly GivenRule[];
+  /** Undefined where the operator may not read it. */
+  namespace: KubeObject | undefined;
   /** Rules that the API has refused may be tried again. */
   isRetryDue: boolean;
   nowMs: number;
@@ -53,14 +58,23 @@ export function desiredMonitor(object: MonitorObject, facts: DesiredMonitorFacts
   const { deletionPolicy: _policy, workloadRef: _workload, callback: _callback, ...told } = spec;
   // The names of the keys count: another name would have every object of a cluster applied again after an upgrade.
   const given = rules.length === 0 ? undefined : rules.map(hashedRule);
-  const hash = contentHash({ monitorId: id, projectId, ...derived, told, given });
-  const desired = { id, projectId, ...derived, spec, maintenance, rules, hash };
+  const { namespace } = facts;
+  const shared = maintenanceTextIn(namespace);
+  const hash = contentHash({ monitorId: id, projectId, ...derived, told, given, shared });
+  const recurring = wantedMaintenance(spec.maintenanceSchedules, namespace);
+  const desired = { id, projectId, ...derived, spec, maintenance, recurring, rules, hash };
   // What the API has refused, and is not asked for now, is not the object's.
   const isTried = facts.isRetryDue || parseSpecHash(object.status?.specHash).desired !== hash;
   const had = isTried ? rules : rules.filter((one) => !isRefused(object, one));
-  const ownedFields = [...ownedFieldsOf(desired), ...givenFieldsOf(object, had)].sort();
+  const kept = 'fault' in recurring ? schedulesIn(object.status?.ownedFields) : [];
+  const ownedFields = [...ownedFieldsOf(desired), ...kept, ...givenFieldsOf(object, had)].sort();
   return { ...desired, ownedFields };
 }
+
+const SCHEDULES = 'maintenanceSchedules';
+
+/** What the object had set before. */
+const schedulesIn = (owned: readonly string[] = []) => owned.filter((field) => field === SCHEDULES);
 
 /** The spec as the API will return it: with trimmed texts and without negative zeros. */
 function asStored(spec: Spec): Spec {
@@ -113,19 +127,21 @@ export const SCALAR_FIELDS = [
 
 /**
  * Names: `graceSeconds`, `schedule`, `schedule.timeZone`, `labels.<key>`, `measurements.<key>`,
- * `measurements.<key>.<field>`, `callback`, `lifecycle`, `maintenance`.
+ * `measurements.<key>.<field>`, `callback`, `lifecycle`, `maintenance`, `maintenanceSchedules`.
  */
 function ownedFieldsOf({
   spec,
   labels,
   maintenance,
-}: Pick<DesiredMonitor, 'spec' | 'labels' | 'maintenance'>): string[] {
+  recurring,
+}: Pick<DesiredMonitor, 'spec' | 'labels' | 'maintenance' | 'recurring'>): string[] {
   const fields: string[] = SCALAR_FIELDS.filter((field) => spec[field] !== undefined);
   for (const field of ['name', 'schedule', 'lifecycle', 'callback'] as const) {
     if (spec[field] !== undefined) fields.push(field);
   }
   if (spec.schedule?.timeZone !== undefined) fields.push('schedule.timeZone');
   if (maintenance !== undefined) fields.push('maintenance');
+  if ('schedules' in recurring && recurring.schedules !== undefined) fields.push(SCHEDULES);
   for (const key of Object.keys(labels)) fields.push(`labels.${key}`);
   for (const [key, rule] of Object.entries(spec.measurements ?? {})) {
     fields.push(`measurements.${key}`);
@@ -189,5 +205,6 @@ export function createMonitorBodyOf(desired: DesiredMonitor): OperationRequest<'
     maxRuntimeSeconds: spec.maxRuntimeSeconds,
     recoveryBeats: spec.recoveryBeats,
     missedBeatsToOpen: spec.missedBeatsToOpen,
+    maintenanceSchedules: 'schedules' in desired.recurring ? desired.recurring.schedules : undefined,
   };
 }

@@ -140,7 +140,13 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     const rules = givenRules(object, rulesNear(this.#rules, object), unseen);
     const memory = this.cache.memoryOf(object);
     const isDue = isRetryDue({ object, memory }, this.#context.settings.refusalRetryMs);
-    return desiredMonitor(object, { ...facts, alias, rules, isRetryDue: isDue });
+    const namespace = this.#context.namespaces.get(object.metadata.namespace ?? '');
+    const desired = desiredMonitor(object, { ...facts, alias, rules, namespace, isRetryDue: isDue });
+    const fault = 'fault' in desired.recurring ? desired.recurring.fault : undefined;
+    if (fault !== undefined && fault !== memory.maintenanceFault)
+      this.events.record(object, 'Refused', fault);
+    memory.maintenanceFault = fault;
+    return desired;
   }
 
   connect(ref: ExternalRef): ExternalMonitor {

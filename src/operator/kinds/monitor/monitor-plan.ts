@@ -64,6 +64,7 @@ function planPatch(desired: DesiredMonitor, record: Monitor, released: ReadonlyS
     else if (released.has(field) && current !== DEFAULTS[field]) patch[field] = null;
   }
   Object.assign(patch, planCadence(desired, record, released));
+  Object.assign(patch, planSchedules(desired, record, released));
   const labels = planLabels(desired.labels, record.labels, released);
   if (Object.keys(labels).length > 0) patch.labels = labels;
   const given = new Set(desired.rules.map(({ measurementKey }) => measurementKey));
@@ -87,6 +88,22 @@ function planCadence({ spec }: DesiredMonitor, record: Monitor, released: Readon
     ...(record.intervalSeconds === undefined ? {} : { intervalSeconds: null }),
   };
 }
+
+function planSchedules(
+  { recurring }: DesiredMonitor,
+  { maintenanceSchedules: current = [] }: Monitor,
+  released: ReadonlySet<string>,
+): MonitorPatch {
+  if ('fault' in recurring) return {};
+  const { schedules } = recurring;
+  const goes = schedules === undefined && released.has('maintenanceSchedules');
+  if (goes && current.length > 0) return { maintenanceSchedules: null };
+  const isSame = schedules === undefined || isDeepStrictEqual(plainOf(schedules), plainOf(current));
+  return isSame ? {} : { maintenanceSchedules: schedules };
+}
+
+/** Without fields that are undefined. */
+const plainOf = (value: object): unknown => JSON.parse(JSON.stringify(value));
 
 function planLabels(
   desired: Record<string, string>,
@@ -156,9 +173,12 @@ function planMaintenance(
   { record, isChanged }: MonitorPlanFacts,
   released: ReadonlySet<string>,
 ): LifecycleBody | undefined {
-  const current = record.status.maintenance;
+  const current = record.maintenance;
   if (maintenance !== undefined) {
-    return isSameWindow(maintenance, current) ? undefined : { action: 'enter_maintenance', maintenance };
+    // While an installation is upgraded, an api of the former version shows it in the status alone.
+    return isSameWindow(maintenance, current ?? record.status.maintenance)
+      ? undefined
+      : { action: 'enter_maintenance', maintenance };
   }
   // A window of the spec that has expired is over at the API too: a window there now is not from this object.
   const isOurs = released.has('maintenance') && (spec.maintenance === undefined || isChanged);

@@ -75,7 +75,7 @@ function alternatives(schema: Schema): Schema[] {
 
 const typeOf = ({ type }: Schema) => [type].flat().find((one) => one !== 'null');
 /** Texts of which one fits each pattern. */
-const TEXTS = ['UTC', 'a', '* * * * *', 'a=b', 'https://example.com/', 'orphaned', '"configuration-1"'];
+const TEXTS = ['UTC', 'a', '0 0 1 1 *', 'a=b', 'https://example.com/', 'orphaned', '"configuration-1"'];
 
 function textFor({ format, pattern = '' }: Schema): string {
   if (format === 'date-time') return '2026-01-01T00:00:00Z';

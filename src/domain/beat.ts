@@ -1,7 +1,7 @@
 // What a beat does to a monitor (docs/contract/beats.md): (timing, live state, open incidents, beat, now) -> the next
 // state, the observation and the incidents that change. Pure; beat-decision.ts decides whether it is taken.
 import { learnGap } from './cadence.ts';
-import { nextWake, putOffWake, runDue, startClock } from './deadline.ts';
+import { putOffWake, runDue, startClock, withWake } from './deadline.ts';
 import type { Incident, Transition } from './incident.ts';
 import { conformIncident, openIncident, recoversByBeat, violateIncident } from './incident.ts';
 import { crossesWindow } from './maintenance.ts';
@@ -112,7 +112,8 @@ export function applySuspendedBeat(
 
 /** The live state with the wake that follows from it. */
 export function rearm(timing: Timing, live: LiveState, nowMs: number): LiveState {
-  return { ...live, wakeMs: putOffWake(live.wakeMs, nextWake(timing, live, nowMs), nowMs) };
+  const woken = withWake(timing, live, nowMs);
+  return { ...woken, wakeMs: putOffWake(live.wakeMs, woken.wakeMs, nowMs) };
 }
 
 /** The number of incidents that have not ended after `transitions`, from the number `before`. */

@@ -1,5 +1,5 @@
 // When a monitor's next beat is due, and when a sweeper must wake the monitor again. Pure: time is an argument.
-import { inWindow, outOfWindow, windowFrom } from './maintenance.ts';
+import { inWindow, type Maintained, outOfWindow, windowFrom } from './maintenance.ts';
 import { AFTER_A_BEAT, type LiveState, type OpenRun, type Timing } from './monitor.ts';
 
 /** The interval in force. Undefined with a schedule, and while the cadence is being learned. */
@@ -64,6 +64,17 @@ export function refitRuns(timing: Timing, runs: readonly OpenRun[], nowMs: numbe
   return limitRuns(runs, (run) => {
     const dueMs = runDue(timing, run);
     return { ...run, dueMs: dueMs === undefined ? undefined : Math.max(dueMs, earliestMs) };
+  });
+}
+
+/**
+ * Open runs when a window goes. One whose limit has passed in it is overdue at its end, and that is now: an outage up to now
+ * may have swallowed the end of the run.
+ */
+export function releaseRuns(maintained: Maintained, runs: readonly OpenRun[], nowMs: number): OpenRun[] {
+  return runs.map((run) => {
+    if (run.overdue || run.dueMs === undefined || run.dueMs > nowMs) return run;
+    return { ...run, dueMs: Math.min(nowMs, outOfWindow(run.dueMs, maintained)) };
   });
 }
 
@@ -137,9 +148,12 @@ export function putOffWake(
   return (storedMs - nowMs) * 5 >= (nextMs - nowMs) * 3 ? storedMs : nextMs;
 }
 
-/** A copy of `live` with its next wake, and with the window of maintenance schedules that runs or comes. */
+/**
+ * A copy of `live` with its next wake, and where there are maintenance schedules with the window that runs or comes: each begin
+ * and end of it is a wake.
+ */
 export function withWake(timing: Timing, live: LiveState, nowMs: number): LiveState {
-  const window = timing.recurrence?.windowFrom(nowMs);
+  const window = timing.recurrence && windowFrom(timing, nowMs);
   const wakeMs = nextWake(timing, live, nowMs);
   return { ...live, wakeMs, recursFromMs: window?.startsMs, recursUntilMs: window?.endsMs };
 }

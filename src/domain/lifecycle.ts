@@ -1,14 +1,15 @@
 // Lifecycle actions (docs/contract/monitors.md): from which state each is allowed, and what it does to the clock. Pure.
 import { awaitBeat } from './beat.ts';
-import { refitClock, restartRuns, startClock, stopClock, withWakeAfterChange } from './deadline.ts';
 import {
-  hasOwnWindow,
-  type Maintained,
-  type MaintenanceWindow,
-  outOfWindow,
-  windowAt,
-} from './maintenance.ts';
-import type { Lifecycle, LiveState, OpenRun, Timing } from './monitor.ts';
+  refitClock,
+  releaseRuns,
+  restartRuns,
+  startClock,
+  stopClock,
+  withWakeAfterChange,
+} from './deadline.ts';
+import { hasOwnWindow, type MaintenanceWindow, outOfWindow, windowAt } from './maintenance.ts';
+import type { Lifecycle, LiveState, Timing } from './monitor.ts';
 import { ProblemError } from './problem.ts';
 import { DAY_MS, KEPT_DAYS } from './retention.ts';
 
@@ -96,24 +97,14 @@ function apply(
       return { timing: within, live: { ...released, deadlineMs: moved } };
     }
     case 'exit_maintenance': {
-      const recurrence = hasOwnWindow(timing, nowMs) ? timing.recurrence : timing.recurrence?.after(nowMs);
-      const without: Timing = { ...timing, maintenance: undefined, recurrence };
+      const { recurrence } = timing;
+      const left = hasOwnWindow(timing, nowMs) ? recurrence : recurrence?.since(outOfWindow(nowMs, timing));
+      const without: Timing = { ...timing, maintenance: undefined, recurrence: left };
       const clockRuns = live.deadlineMs !== undefined || live.anchorMs !== undefined;
       const released = { ...live, openRuns: releaseRuns(timing, live.openRuns, nowMs) };
       return { timing: without, live: clockRuns ? startClock(without, released, nowMs) : released };
     }
   }
-}
-
-/**
- * Open runs when a window goes. One whose limit has passed in it is overdue at its end, and that is now: an outage up to now
- * may have swallowed the end of the run.
- */
-function releaseRuns(maintained: Maintained, runs: readonly OpenRun[], nowMs: number): OpenRun[] {
-  return runs.map((run) => {
-    if (run.overdue || run.dueMs === undefined || run.dueMs > nowMs) return run;
-    return { ...run, dueMs: Math.min(nowMs, outOfWindow(run.dueMs, maintained)) };
-  });
 }
 
 /**

@@ -22,8 +22,8 @@ export interface MaintenanceSchedule extends ScheduleSpec {
 export interface Recurrence {
   /** The window at `atMs`, or else the first one after it. Undefined: none comes. */
   windowFrom(atMs: number): MaintenanceWindow | undefined;
-  /** The windows that begin after `endedMs`. */
-  after(endedMs: number): Recurrence | undefined;
+  /** The windows that begin at `fromMs` or later. */
+  since(fromMs: number): Recurrence | undefined;
 }
 
 /** Whatever may put a monitor in maintenance. */
@@ -37,18 +37,18 @@ export interface Maintained {
  * So many windows of schedules are joined at most, for whoever reads many monitors. A maintenance that goes on after them is
  * looked at again at their end.
  */
-const MOST_JOINED = 200;
+export const MOST_JOINED = 16;
 
 export function inWindow(window: Window | undefined, atMs: number): boolean {
   return window !== undefined && window.startsMs <= atMs && atMs < window.endsMs;
 }
 
-/** The window at `atMs`, joined with those that it overlaps or touches after that, or else the first one after it. */
+/** The window at `atMs`, joined with those that it overlaps or touches, or else the first one after it. */
 export function windowFrom(
   { maintenance, recurrence }: Maintained,
   atMs: number,
 ): MaintenanceWindow | undefined {
-  const own = hasOwnWindow({ maintenance }, atMs) ? maintenance : undefined;
+  const own = maintenance && hasOwnWindow({ maintenance }, atMs) ? maintenance : undefined;
   const next = recurrence?.windowFrom(atMs);
   if (!own || !next) return own ?? next;
   const [first, second] = own.startsMs <= next.startsMs ? [own, next] : [next, own];
@@ -59,9 +59,18 @@ export function windowFrom(
   return after && after.startsMs <= joined.endsMs ? { ...joined, endsMs: after.endsMs } : joined;
 }
 
-/** A window that a person has set runs or comes: who ends the maintenance ends that one, and else the one of a schedule. */
+/** A window that a person has set runs or comes: who ends the maintenance ends that one, and else the one of schedules. */
 export function hasOwnWindow({ maintenance }: Pick<Maintained, 'maintenance'>, atMs: number): boolean {
   return maintenance !== undefined && maintenance.endsMs > atMs;
+}
+
+/** From when on windows of schedules count after a person has ended the maintenance: what else is known of them stays. */
+export function recursAfterExit(
+  { recursSinceMs }: { recursSinceMs?: number },
+  maintained: Maintained,
+  nowMs: number,
+): number | undefined {
+  return hasOwnWindow(maintained, nowMs) ? recursSinceMs : outOfWindow(nowMs, maintained);
 }
 
 /** Undefined: none runs at `atMs`. */
@@ -81,34 +90,63 @@ export function crossesWindow(maintained: Maintained, fromMs: number, toMs: numb
   return window !== undefined && window.startsMs <= toMs;
 }
 
+/** Recurrences that are kept: all Monitors of a namespace may have the same schedules. */
+const MOST_KEPT = 1_000;
+const kept = new Map<string, Recurrence>();
+
 /**
- * The windows of stored schedules. `endedMs`: a person has ended what ran then, so that windows that had begun are over.
- * A schedule whose time zone this build does not know any more makes no window.
+ * The windows of stored schedules that begin at `sinceMs` or later. A schedule whose time zone this build does not know any
+ * more makes no window.
  */
 export function recurrenceOf(
   schedules: readonly MaintenanceSchedule[] | undefined,
-  endedMs = Number.NEGATIVE_INFINITY,
+  sinceMs = Number.NEGATIVE_INFINITY,
 ): Recurrence | undefined {
   if (!schedules || schedules.length === 0) return undefined;
+  const key = JSON.stringify([sinceMs, schedules]);
+  let recurrence = kept.get(key);
+  if (!recurrence) {
+    recurrence = makeRecurrence(schedules, sinceMs);
+    const [oldest] = kept.keys();
+    if (oldest !== undefined && kept.size >= MOST_KEPT) kept.delete(oldest);
+    kept.set(key, recurrence);
+  }
+  return recurrence;
+}
+
+function makeRecurrence(schedules: readonly MaintenanceSchedule[], sinceMs: number): Recurrence {
   let series: Series[] | undefined;
-  let known: { fromMs: number; window: MaintenanceWindow | undefined } | undefined;
+  // A beat asks about now and about its deadline.
+  let known: Known[] = [];
   return {
     windowFrom(atMs) {
-      // Most callers ask about moments close to each other.
-      if (known && known.fromMs <= atMs && (!known.window || atMs < known.window.endsMs)) return known.window;
+      const found = known.find(({ fromMs, window }) => fromMs <= atMs && (!window || atMs < window.endsMs));
+      if (found) return found.window;
       series ??= schedules.flatMap(compile);
-      known = { fromMs: atMs, window: findWindow(series, atMs, endedMs) };
-      return known.window;
+      const window = findWindow(series, atMs, sinceMs);
+      known = [{ fromMs: Math.min(atMs, window?.startsMs ?? atMs), window }, ...known].slice(0, 2);
+      return window;
     },
-    after: (ms) => recurrenceOf(schedules, ms),
+    since: (fromMs) => recurrenceOf(schedules, fromMs),
   };
 }
 
-/** Whether windows of a schedule follow each other without a break for as long as anybody looks. Throws `ScheduleError`. */
-export function isEndless({ durationSeconds, ...spec }: MaintenanceSchedule): boolean {
-  const series = { schedule: compileSchedule(spec), lengthMs: durationSeconds * 1_000 };
-  const firstMs = series.schedule.nextAfter(0);
-  return firstMs !== undefined && join([series], { startsMs: firstMs, endsMs: firstMs }).isCut;
+/** The answer for each moment from `fromMs` to the end of the window. */
+interface Known {
+  fromMs: number;
+  window: MaintenanceWindow | undefined;
+}
+
+/** Whether windows of these schedules follow each other without a break, more than MOST_JOINED. Throws `ScheduleError`. */
+export function hasLongRow(schedules: readonly MaintenanceSchedule[]): boolean {
+  const series = schedules.map(({ durationSeconds, ...spec }) => ({
+    schedule: compileSchedule(spec),
+    lengthMs: durationSeconds * 1_000,
+  }));
+  return series.some(({ schedule }) => {
+    const firstMs = schedule.nextAfter(0);
+    return firstMs !== undefined && joinLater(series, { startsMs: firstMs, endsMs: firstMs }).isCut;
+  });
 }
 
 interface Series {
@@ -126,34 +164,56 @@ function compile({ durationSeconds, reason, ...spec }: MaintenanceSchedule): Ser
   }
 }
 
-function findWindow(series: readonly Series[], atMs: number, endedMs: number): MaintenanceWindow | undefined {
+function findWindow(series: readonly Series[], atMs: number, sinceMs: number): MaintenanceWindow | undefined {
+  const first = earliest(series, atMs, sinceMs);
+  if (!first) return undefined;
+  const begun = joinEarlier(series, first, sinceMs);
+  return { ...begun, endsMs: joinLater(series, first).endsMs };
+}
+
+/** The one that begins first of those that are not over at `atMs`. */
+function earliest(series: readonly Series[], atMs: number, sinceMs: number): MaintenanceWindow | undefined {
   let first: MaintenanceWindow | undefined;
   for (const { schedule, lengthMs, reason } of series) {
-    // The earliest one that is not over at `atMs`.
-    const startsMs = schedule.nextAfter(Math.max(atMs - lengthMs, endedMs));
+    const startsMs = schedule.nextAfter(Math.max(atMs - lengthMs, sinceMs - 1));
     if (startsMs === undefined || (first && first.startsMs <= startsMs)) continue;
     first = { startsMs, endsMs: startsMs + lengthMs, reason };
   }
-  return first && join(series, first).window;
+  return first;
 }
 
-/** A window with all that it overlaps or touches after its start. `isCut`: there may be more. */
-function join(
+/** The first window of the row that leads to this one: those before it have ended at its start at the earliest. */
+function joinEarlier(
   series: readonly Series[],
   window: MaintenanceWindow,
-): { window: MaintenanceWindow; isCut: boolean } {
-  let { endsMs } = window;
-  const lastMs = series.map(() => window.startsMs - 1);
+  sinceMs: number,
+): MaintenanceWindow {
+  let first = window;
+  for (let joined = 0; joined < MOST_JOINED; joined += 1) {
+    const before = earliest(series, first.startsMs - 1, sinceMs);
+    if (!before || before.startsMs >= first.startsMs) return first;
+    first = before;
+  }
+  return first;
+}
+
+/** The end of the row of windows that overlap or touch from this one on. `isCut`: there may be more. */
+function joinLater(
+  series: readonly Series[],
+  { startsMs, endsMs }: Window,
+): { endsMs: number; isCut: boolean } {
+  let untilMs = endsMs;
+  const lastMs = series.map(() => startsMs - 1);
   for (let joined = 0; joined < MOST_JOINED; ) {
     const before = joined;
     for (const [index, { schedule, lengthMs }] of series.entries()) {
-      const startsMs = schedule.nextAfter(lastMs[index] ?? endsMs);
-      if (startsMs === undefined || startsMs > endsMs) continue;
-      lastMs[index] = startsMs;
-      endsMs = Math.max(endsMs, startsMs + lengthMs);
+      const nextMs = schedule.nextAfter(lastMs[index] ?? untilMs);
+      if (nextMs === undefined || nextMs > untilMs) continue;
+      lastMs[index] = nextMs;
+      untilMs = Math.max(untilMs, nextMs + lengthMs);
       joined += 1;
     }
-    if (joined === before) return { window: { ...window, endsMs }, isCut: false };
+    if (joined === before) return { endsMs: untilMs, isCut: false };
   }
-  return { window: { ...window, endsMs }, isCut: true };
+  return { endsMs: untilMs, isCut: true };
 }

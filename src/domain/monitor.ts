@@ -102,8 +102,8 @@ export interface Timing extends Maintained {
 export interface TimingState {
   lifecycle: Lifecycle;
   maintenance?: MaintenanceWindow;
-  /** When a person last ended a maintenance: no window of a schedule that had begun then goes on. */
-  maintenanceEndedMs?: number;
+  /** A person has ended a window of schedules: none that begins before this counts. */
+  recursSinceMs?: number;
 }
 
 /** The timing of a stored configuration. */
@@ -122,7 +122,7 @@ export function toTiming(
     recoveryBeats: configuration.recoveryBeats,
     missedBeatsToOpen: configuration.missedBeatsToOpen,
     maintenance: state.maintenance,
-    recurrence: recurrenceOf(configuration.maintenanceSchedules, state.maintenanceEndedMs),
+    recurrence: recurrenceOf(configuration.maintenanceSchedules, state.recursSinceMs),
     minimumIntervalMs,
   };
 }

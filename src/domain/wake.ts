@@ -1,6 +1,5 @@
-// What the passing of time does to a monitor: missed deadline, overdue run, a rule that gets graver, late mark, end of a
-// window. Pure; the
-// sweeper calls it for each row whose wake_ms has passed, under the row's lock.
+// What the passing of time does to a monitor: missed deadline, overdue run, a rule that gets graver, late mark, begin and end
+// of a window. Pure; the sweeper calls it for each row whose wake_ms has passed, under the row's lock.
 import { countOpen } from './beat.ts';
 import { beginRest, endRest, stopClock, withWake } from './deadline.ts';
 import type { Incident, Opening, TimelineEntry, Transition } from './incident.ts';
@@ -61,10 +60,11 @@ export function wakeMonitor(
  * What the time does while the organization is suspended (docs/contract/organization.md): nothing opens. A deadline that
  * passes rests until the return: without another wake, so that customers who left cost nothing. A run that falls due is
  * forgotten: its end may have been refused. So is a rule that time would make graver: the next beat decides. The gap between
- * two successes that crosses the suspension teaches no cadence.
+ * two successes that crosses the suspension teaches no cadence. Its maintenance schedules wake it again from its next beat on.
  */
 export function wakeSuspended(timing: Timing, live: LiveState, nowMs: number): LiveState {
-  return withWake(timing, { ...restAt(timing, live, nowMs), gapBroken: true }, nowMs);
+  const after = { ...restAt(timing, live, nowMs), gapBroken: true };
+  return withWake({ ...timing, recurrence: undefined }, after, nowMs);
 }
 
 /** The deadline that has passed at `atMs` rests; runs and rules that have fallen due are forgotten. */

@@ -155,7 +155,7 @@ describe('a maintenance schedule is refused', () => {
   const good = { cron: '0 2 * * *', durationSeconds: 3600 };
 
   it.each([
-    ['that never ends', { ...good, durationSeconds: 86_400 }, 'never_ends', 'durationSeconds'],
+    ['without a break', { ...good, durationSeconds: 86_400 }, 'no_break', 'durationSeconds'],
     ['that is too short', { ...good, durationSeconds: 59 }, 'too_small', 'durationSeconds'],
     ['that is too long', { cron: '0 2 1 * *', durationSeconds: 604_801 }, 'too_big', 'durationSeconds'],
     ['without a length', { cron: good.cron }, 'required', 'durationSeconds'],
@@ -166,6 +166,23 @@ describe('a maintenance schedule is refused', () => {
     ['with an empty reason', { ...good, reason: '' }, 'too_short', 'reason'],
   ])('%s', async (_, schedule, code, field) => {
     expect(await refused(schedule)).toEqual([400, [`${code} maintenanceSchedules.0.${field}`]]);
+  });
+
+  it('where several leave no break together', async () => {
+    const even = { cron: '0 */2 * * *', durationSeconds: 3600 };
+    const body = { name: 'Job', maintenanceSchedules: [even, { ...even, cron: '0 1-23/2 * * *' }] };
+    const { status, problem } = await api.manage.call('createMonitor', { body });
+    expect([status, problem?.fieldErrors]).toEqual([
+      400,
+      [
+        {
+          code: 'no_break',
+          path: 'maintenanceSchedules',
+          message:
+            'Of these schedules together more than 16 windows follow each other without a break: leave one, or state one longer window.',
+        },
+      ],
+    ]);
   });
 
   it('where there are more than eight', async () => {

@@ -57,14 +57,21 @@ describe('maintenance schedules', () => {
     const { note, type } = await fixture.eventAppears('plain', 'Refused');
     expect(type).toBe('Warning');
     expect(note).toMatch(
-      /^The annotation beatkeeper.dev\/maintenance of the namespace cannot be read: it is no JSON\./,
+      /^The annotation beatkeeper.dev\/maintenance of the namespace cannot be read: it is not JSON\./,
     );
     await fixture.eventAppears('job', 'Refused');
     await schedulesBecome('plain', [weekly]);
     await fixture.monitorBecomes('plain', 'Synced', 'True');
+    await fixture.monitorBecomes('plain', 'MaintenanceApplied', 'False', 'Refused');
+    await fixture.createMonitor('new', { maintenanceSchedules: [nightly], ...disabled });
+    await fixture.monitorBecomes('new', 'Ready', 'True');
+    await schedulesBecome('new', [nightly]);
 
     await annotate(null);
     await schedulesBecome('plain', undefined);
+    await waitFor(async () => (await messageOf('plain', 'MaintenanceApplied')) === undefined, {
+      what: 'the condition goes',
+    });
     await schedulesBecome('job', [nightly]);
     await fixture.kubectl([
       'patch',
@@ -117,7 +124,7 @@ describe('maintenance schedules', () => {
     await fixture.createMonitor('endless', { maintenanceSchedules: [endless], ...disabled });
     await fixture.monitorBecomes('endless', 'Synced', 'False', 'Refused');
     expect(await messageOf('endless', 'Synced')).toContain(
-      'Must leave a break between the windows: this maintenance would never end.',
+      'Of this schedule more than 16 windows follow each other without a break',
     );
   });
 });

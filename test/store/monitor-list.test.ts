@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { healthOf } from '../../src/domain/health.ts';
-import { type MaintenanceSchedule, recurrenceOf } from '../../src/domain/maintenance.ts';
+import { type MaintenanceSchedule, recurrenceOf, windowFrom } from '../../src/domain/maintenance.ts';
 import { HEALTHS, type Health } from '../../src/domain/monitor.ts';
 import { listMonitors } from '../../src/store/monitors/monitor-list.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
@@ -48,7 +48,10 @@ function dailyIn(minutes: number): MaintenanceSchedule {
 async function insert(drawn: Drawn, project: Awaited<ReturnType<typeof seedProject>>) {
   const at = (seconds: number) => new Date(Date.now() + seconds * 1000).toISOString();
   const schedules = drawn.recursIn === undefined ? undefined : [dailyIn(drawn.recursIn)];
-  const window = recurrenceOf(schedules)?.windowFrom(Date.now());
+  const [startsMs = 0, endsMs = 0] = (drawn.maintenance ?? []).map((seconds) => Date.now() + seconds * 1000);
+  const recurrence = recurrenceOf(schedules);
+  const maintained = { maintenance: drawn.maintenance && { startsMs, endsMs }, recurrence };
+  const window = recurrence && windowFrom(maintained, Date.now());
   const [seeded] = await seedMonitors(pool, project, 1, {
     configuration: {
       lifecycle: drawn.lifecycle,

@@ -78,6 +78,41 @@ it('each begin and end of a window is a change for the status feed, and the sear
   }
 });
 
+it('a beat that comes before the sweeper at a begin or an end of a window hides it from nobody', async () => {
+  const history = await begin({ intervalSeconds: 60, graceSeconds: 60 });
+  for (const [atMs, expected] of [
+    [HOUR, false],
+    [2 * HOUR, true],
+    [4 * HOUR, false],
+  ] as const) {
+    await clock.pass(atMs - (clock.nowMs % DAY));
+    await history.beat('success');
+    expect([atMs, await isInMaintenance(history)]).toEqual([atMs, expected]);
+  }
+});
+
+it('a change that takes the running window away reports no run whose end an outage may have swallowed', async () => {
+  const history = await begin({ intervalSeconds: 86_400, maxRuntimeSeconds: 3_600 });
+  await until(history, 90 * MINUTE);
+  await history.beat('start');
+  await until(history, 170 * MINUTE);
+  await history.haveOutage(10 * MINUTE);
+  await until(history, 3 * HOUR);
+  await history.patch({ maintenanceSchedules: null });
+  await until(history, 5 * HOUR);
+  expect((await history.read()).openIncidents).toEqual([]);
+});
+
+it('a suspended organization has no wakes for windows', async () => {
+  const history = await begin();
+  await history.setState('canceled');
+  await until(history, 5 * HOUR);
+  expect((await history.read()).live.wakeMs).toBeUndefined();
+  await history.setState('active');
+  await history.beat('success');
+  expect((await history.read()).live.wakeMs).toBe(clock.nowMs - 5 * HOUR + DAY + 2 * HOUR);
+});
+
 it('a job that dies in a window is found at its end, and one that beats after it never alerts', async () => {
   const configuration = { intervalSeconds: 3_600, graceSeconds: 600 };
   const dead = await begin(configuration);

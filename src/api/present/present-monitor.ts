@@ -84,9 +84,9 @@ function presentMeasurements(measurements: MonitorConfiguration['measurements'])
 
 /** The live status at the moment of the read. */
 function presentStatus(monitor: MonitorRecord): MonitorStatus {
-  const { live, lifecycle, maintenance, maintenanceEndedMs, openIncidents, nowMs } = monitor;
+  const { live, lifecycle, maintenance, recursSinceMs, openIncidents, nowMs } = monitor;
   const { schedule, graceSeconds, maintenanceSchedules } = monitor.configuration;
-  const maintained = { maintenance, recurrence: recurrenceOf(maintenanceSchedules, maintenanceEndedMs) };
+  const maintained = { maintenance, recurrence: recurrenceOf(maintenanceSchedules, recursSinceMs) };
   const shownWindow = lifecycle === 'active' ? shownWindowOf(maintained, nowMs) : undefined;
   return {
     health: healthOf(

@@ -1,7 +1,7 @@
 // The monitor that a call names: finding it, and the steps of every change. A change locks the monitor, compares its
 // version with the caller's, and writes configuration, live row and change record under the next version. The files of
 // the use cases decide what changes.
-import { type LiveState, type Timing, toTiming } from '../../domain/monitor.ts';
+import { type LiveState, type Timing, type TimingState, toTiming } from '../../domain/monitor.ts';
 import { notFound, ProblemError } from '../../domain/problem.ts';
 import { restUntilReturn } from '../../domain/wake.ts';
 import { lockLive, type MonitorRef, updateLive } from '../../store/monitors/live.ts';
@@ -77,7 +77,7 @@ export async function lockMonitor(
 /** The part of a record that the domain decides by. */
 export function timingOf(
   context: Pick<ServiceContext, 'minimumIntervalSeconds'>,
-  record: Pick<MonitorRecord, 'configuration' | 'lifecycle' | 'maintenance'>,
+  record: Pick<MonitorRecord, 'configuration' | keyof TimingState>,
 ): Timing {
   return toTiming(record.configuration, record, context.minimumIntervalSeconds * 1000);
 }

@@ -1,6 +1,13 @@
 // Changes of a monitor's configuration. The contract defines how a patch is merged: the api passes the merge in.
 import { isDeepStrictEqual } from 'node:util';
-import { refitClock, refitRuns, startClock, stopClock, withWakeAfterChange } from '../../domain/deadline.ts';
+import {
+  refitClock,
+  refitRuns,
+  releaseRuns,
+  startClock,
+  stopClock,
+  withWakeAfterChange,
+} from '../../domain/deadline.ts';
 import type { LiveState, MonitorConfiguration, Timing, TimingConfiguration } from '../../domain/monitor.ts';
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
@@ -88,7 +95,9 @@ export function refit(
 ): LiveState {
   const { before, after } = timing;
   const fitted = changed.deadline ? refitClock(after, live, nowMs, isMissed) : live;
-  const openRuns = changed.runs ? refitRuns(after, live.openRuns, nowMs) : live.openRuns;
+  // A window may go with the change.
+  const released = changed.deadline ? releaseRuns(before, live.openRuns, nowMs) : live.openRuns;
+  const openRuns = changed.runs ? refitRuns(after, released, nowMs) : released;
   const kept = { ...fitted, openRuns };
   const clocked = before.awaitFirstBeat === after.awaitFirstBeat ? kept : refitFirstBeat(after, kept, nowMs);
   return withWakeAfterChange(after, clocked, nowMs);

@@ -1,7 +1,7 @@
 // Lifecycle actions (docs/contract/monitors.md). The domain decides what is allowed and what it does to the clock. This
 // file makes the other changes: incidents, the plan's counter, the change record.
 import { type LifecycleAction, RESTORABLE_MS, changeLifecycle as step } from '../../domain/lifecycle.ts';
-import { hasOwnWindow, type MaintenanceWindow } from '../../domain/maintenance.ts';
+import { type MaintenanceWindow, recursAfterExit } from '../../domain/maintenance.ts';
 import { type Lifecycle, suppression } from '../../domain/monitor.ts';
 import type { Plan } from '../../domain/plan.ts';
 import { invalidField } from '../../domain/problem.ts';
@@ -45,7 +45,8 @@ export async function changeLifecycle(
     origin: isGivenUp(record, action, caller) ? undefined : record.origin,
     lifecycle: next.timing.lifecycle,
     maintenance: action === 'enter_maintenance' ? maintenance : undefined,
-    maintenanceEndedMs: endedMs(record, action, nowMs),
+    recursSinceMs:
+      action === 'exit_maintenance' ? recursAfterExit(record, timing, nowMs) : record.recursSinceMs,
     restorableUntilMs: isArchived ? nowMs + RESTORABLE_MS : undefined,
     openIncidents: isArchived ? [] : record.openIncidents,
   };
@@ -58,11 +59,6 @@ export async function changeLifecycle(
   );
   await countSlots(tx, record, action, context.findPlan(record.planId));
   return saved;
-}
-
-function endedMs(record: MonitorRecord, action: LifecycleAction, nowMs: number): number | undefined {
-  const isEnd = action === 'exit_maintenance' && !hasOwnWindow(record, nowMs);
-  return isEnd ? nowMs : record.maintenanceEndedMs;
 }
 
 /** What somebody restores without its object is theirs from then on: else it would be archived again. */

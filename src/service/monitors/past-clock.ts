@@ -3,7 +3,7 @@
 import { startClock, stopClock } from '../../domain/deadline.ts';
 import type { ClockStart } from '../../domain/explain/situation.ts';
 import { changeLifecycle } from '../../domain/lifecycle.ts';
-import { hasOwnWindow, type MaintenanceWindow } from '../../domain/maintenance.ts';
+import { type MaintenanceWindow, recursAfterExit } from '../../domain/maintenance.ts';
 import {
   type LiveState,
   newLiveState,
@@ -11,6 +11,7 @@ import {
   type TimingState,
   toTiming,
 } from '../../domain/monitor.ts';
+import { ProblemError } from '../../domain/problem.ts';
 import { deadlinesOf } from '../../domain/silence.ts';
 import type { PastChange } from '../../store/monitors/monitor-changes.ts';
 import { changes as changesOf, refit } from './monitor-configuration.ts';
@@ -33,9 +34,10 @@ export function statesAfter(changes: readonly PastChange[], minimumIntervalMs: n
     const { change, configuration, occurredMs } = record;
     if (change.kind === 'lifecycle') {
       const { to: lifecycle, action, maintenance } = change;
-      const isEnd = action === 'exit_maintenance' && !hasOwnWindow(state, occurredMs);
-      const maintenanceEndedMs = isEnd ? occurredMs : state.maintenanceEndedMs;
-      state = { lifecycle, maintenance, maintenanceEndedMs };
+      const before = toTiming(configuration, state, minimumIntervalMs);
+      const isExit = action === 'exit_maintenance';
+      const recursSinceMs = isExit ? recursAfterExit(state, before, occurredMs) : state.recursSinceMs;
+      state = { lifecycle, maintenance, recursSinceMs };
     }
     const timing = toTiming(configuration, state, minimumIntervalMs);
     return { ...record, timing, maintenance: state.maintenance };
@@ -88,7 +90,13 @@ export function hasPassed(timing: Timing, live: LiveState, atMs: number): boolea
 function step(before: PastState, after: PastState, live: LiveState, isMissed: boolean): LiveState {
   const { change, occurredMs: nowMs, maintenance: window } = after;
   if (change.kind === 'lifecycle') {
-    return changeLifecycle(before.timing, live, change.action, { nowMs, window }).live;
+    try {
+      return changeLifecycle(before.timing, live, change.action, { nowMs, window }).live;
+    } catch (error) {
+      // A record may lack what a version before knew nothing of, such as the schedule whose window was ended.
+      if (error instanceof ProblemError && error.code === 'conflict') return live;
+      throw error;
+    }
   }
   const timing = { before: before.timing, after: after.timing };
   return refit(timing, changesOf(before, after), { live, isMissed, nowMs });

@@ -56,14 +56,14 @@ export const LABELED: Columns<Pick<MonitorConfiguration, 'name' | 'labels'>> = {
   labels: column.json('labels'),
 };
 
-/** A window that a person has set, and when one was ended. */
+/** A window that a person has set, and from when on those of schedules count. */
 export const MAINTENANCE: Columns<Omit<TimingState, 'lifecycle'>> = {
   maintenance: column.optional({
     startsMs: column.moment('maintenance_starts_at'),
     endsMs: column.moment('maintenance_ends_at'),
     reason: column.quoted('maintenance_reason', 'text'),
   }),
-  maintenanceEndedMs: column.moment('maintenance_ended_at'),
+  recursSinceMs: column.moment('recurs_since'),
 };
 
 export const MONITOR_ID: Columns<MonitorRef & Pick<MonitorRow, 'monitorId' | 'jurisdiction'>> = {

@@ -41,12 +41,15 @@ describe('the annotation of a namespace', () => {
   });
 
   it.each([
-    ['nightly', 'it is no JSON'],
-    ['{"cron": "0 2 * * *"}', 'Invalid input'],
-    ['[{"cron": "0 2 * * *"}]', '0.durationSeconds: '],
-    ['[{"cron": "61 2 * * *", "durationSeconds": 60}]', '0.cron: Must be a cron expression'],
-    ['[{"cron": "0 2 * * *", "durationSeconds": 60, "note": "x"}]', '0: Unrecognized key'],
-    [JSON.stringify([{ ...nightly, durationSeconds: 86_400 }]), 'this maintenance would never end'],
+    ['nightly', 'it is not JSON'],
+    ['{"cron": "0 2 * * *"}', 'it is not a list'],
+    ['[{"cron": "0 2 * * *"}]', 'entry 1, durationSeconds: This is required: state it.'],
+    ['[{"cron": "61 2 * * *", "durationSeconds": 60}]', 'entry 1, cron: Must be a cron expression'],
+    ['[{"cron": "0 2 * * *", "durationSeconds": 60, "note": "x"}]', 'entry 1, note: '],
+    [
+      JSON.stringify([{ ...nightly, durationSeconds: 86_400 }]),
+      'entry 1, durationSeconds: Of this schedule more than 16 windows',
+    ],
   ])('that says %s is a fault, and the monitor keeps what it has', (text, why) => {
     const wanted = wantedMaintenance([weekly], namespaceWith(text));
     expect(wanted).toEqual({ fault: expect.stringContaining(why) });

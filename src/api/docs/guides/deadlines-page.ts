@@ -37,7 +37,7 @@ ${heading(2, 'When the clock runs')}
 <li>It begins with the first beat; at the creation of the monitor where <code>awaitFirstBeat</code> is false.</li>
 <li>After <code>resume</code>, <code>restore</code> and <code>exit_maintenance</code> it begins again with a full interval plus grace.</li>
 <li>It stands while the monitor is paused or archived, while a cadence is being learned, and after a missed deadline until the next beat.</li>
-<li>A deadline that falls into a maintenance window moves to the end of the window.</li>
+<li>A deadline that falls into a maintenance window, one that was set or one of a maintenance schedule, moves to the end of the window.</li>
 </ul>
 ${heading(2, 'Learned cadence')}
 <p>A monitor with neither interval nor schedule measures its own cadence, from the gaps between its successes:</p>

@@ -107,6 +107,10 @@ ${table(
     ],
     ...FIELDS.map(([schema, field, words]) => [words, bound(schema, field)]),
     ['Maintenance window', 'at most 30 days'],
+    [
+      'Maintenance schedules of a monitor',
+      'at most 8, with windows of 60 s to 7 days, 16 in a row without a break',
+    ],
     ['Items of a page', 'at most 200, default 50'],
   ],
 )}

@@ -23,10 +23,6 @@ const window = {
   endsAt: '2030-11-23T03:00:00.000Z',
   reason: 'New disks',
 };
-/** Patch days. */
-const maintenanceSchedules = [
-  { cron: '0 2 * * 6', timeZone: 'Europe/Berlin', durationSeconds: 7200, reason: 'Patch day' },
-];
 const origin = { kind: 'Monitor', namespace: 'payments', name: 'nightly-backup' } as const;
 /** As the operator states and sees it. */
 const declared = {
@@ -54,8 +50,8 @@ export const monitorExamples: Examples<keyof ReturnType<typeof monitorOperations
   getMonitor: { params, answer: { ...monitor, latestObservation: failure } },
   updateMonitor: {
     params,
-    body: { patch: { graceSeconds: 900, labels: { team: null, tier: 'gold' }, maintenanceSchedules } },
-    answer: { ...changed, graceSeconds: 900, labels: { tier: 'gold' }, maintenanceSchedules },
+    body: { patch: { graceSeconds: 900, labels: { team: null, tier: 'gold' } } },
+    answer: { ...changed, graceSeconds: 900, labels: { tier: 'gold' } },
   },
   deleteMonitor: { params },
   changeMonitorLifecycle: {

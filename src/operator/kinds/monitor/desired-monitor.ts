@@ -8,7 +8,12 @@ import { defaultAlias, defaultName } from '../../pass/identity.ts';
 import type { Desired } from '../../pass/kind.ts';
 import { SECRET_SUFFIX } from '../../resources/names.ts';
 import { type AppliedRule, type GivenRule, isSameRule } from '../rule/apply/given-rules.ts';
-import { maintenanceTextIn, type WantedMaintenance, wantedMaintenance } from './maintenance-of-namespace.ts';
+import {
+  maintenanceTextIn,
+  ownMaintenance,
+  type WantedMaintenance,
+  wantedMaintenance,
+} from './maintenance-of-namespace.ts';
 import type { MonitorObject } from './monitor-object.ts';
 
 type Spec = MonitorObject['spec'];
@@ -66,15 +71,14 @@ export function desiredMonitor(object: MonitorObject, facts: DesiredMonitorFacts
   // What the API has refused, and is not asked for now, is not the object's.
   const isTried = facts.isRetryDue || parseSpecHash(object.status?.specHash).desired !== hash;
   const had = isTried ? rules : rules.filter((one) => !isRefused(object, one));
-  const kept = 'fault' in recurring ? schedulesIn(object.status?.ownedFields) : [];
+  const hasSchedules =
+    spec.maintenanceSchedules !== undefined || object.status?.ownedFields?.includes(SCHEDULES);
+  const kept = 'fault' in recurring && hasSchedules ? [SCHEDULES] : [];
   const ownedFields = [...ownedFieldsOf(desired), ...kept, ...givenFieldsOf(object, had)].sort();
   return { ...desired, ownedFields };
 }
 
 const SCHEDULES = 'maintenanceSchedules';
-
-/** What the object had set before. */
-const schedulesIn = (owned: readonly string[] = []) => owned.filter((field) => field === SCHEDULES);
 
 /** The spec as the API will return it: with trimmed texts and without negative zeros. */
 function asStored(spec: Spec): Spec {
@@ -205,6 +209,10 @@ export function createMonitorBodyOf(desired: DesiredMonitor): OperationRequest<'
     maxRuntimeSeconds: spec.maxRuntimeSeconds,
     recoveryBeats: spec.recoveryBeats,
     missedBeatsToOpen: spec.missedBeatsToOpen,
-    maintenanceSchedules: 'schedules' in desired.recurring ? desired.recurring.schedules : undefined,
+    // Of a new monitor there is nothing to keep.
+    maintenanceSchedules:
+      'schedules' in desired.recurring
+        ? desired.recurring.schedules
+        : ownMaintenance(spec.maintenanceSchedules),
   };
 }

@@ -58,7 +58,9 @@ export class ExternalMonitor {
 
   /** The version of the configuration, and a hash of everything that the API shows of it. */
   get visible(): { configurationVersion: number; hash: string } {
-    const { configurationVersion, status: _status, updatedAt: _at, origin, ...shown } = this.record;
+    // A window that is over goes without a new version.
+    const { status: _status, maintenance: _window, updatedAt: _at, ...record } = this.record;
+    const { configurationVersion, origin, ...shown } = record;
     // That an object is gone or there again, or has set more fields, is no new version.
     const { orphanedAt: _orphanedAt, ownedFields: _owned, ...declared } = origin ?? {};
     return { configurationVersion, hash: contentHash({ ...shown, origin: declared }) };

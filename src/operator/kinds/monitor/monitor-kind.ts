@@ -62,6 +62,14 @@ function waitsForCallback({ spec, status }: MonitorObject): ('project' | 'defaul
   }
 }
 
+type Window = NonNullable<MonitorObject['spec']['maintenance']>;
+
+/** Windows that overlap or touch are shown as one. */
+function covers(shown: Window | undefined, { startsAt, endsAt }: Window): boolean {
+  if (shown === undefined || Date.parse(shown.startsAt) > Date.parse(startsAt)) return false;
+  return Date.parse(shown.endsAt) >= Date.parse(endsAt);
+}
+
 const INDEXES: Record<string, StoreIndex<MonitorObject>> = {
   callbackRef: ({ metadata, spec }) => {
     const name = spec.callback?.callbackRef?.name;
@@ -162,7 +170,7 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     if (!isFrom(latest.origin, object)) return false;
     // The monitor lacks the window of the spec: for example it was paused when the window was set.
     const isActive = latest.lifecycle === 'active';
-    if (desired.maintenance !== undefined && isActive && latest.status.maintenance === undefined)
+    if (isActive && desired.maintenance && !covers(latest.status.maintenance, desired.maintenance))
       return false;
     external.latest = latest;
     return true;
@@ -263,7 +271,9 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   /** Of the monitor that the pass is about, and never of the one that the status names: that may be another project's. */
   statusOf({ object, desired, external }: MonitorPass): KindStatus {
     const cached = desired && this.#context.statusCache.get(desired.projectId, desired.id);
-    const status = monitorStatusOf({ object, latest: external?.latest ?? cached, record: external?.found });
+    const maintenanceFault = desired && 'fault' in desired.recurring ? desired.recurring.fault : undefined;
+    const latest = external?.latest ?? cached;
+    const status = monitorStatusOf({ object, latest, record: external?.found, maintenanceFault });
     return { ...status, fields: { ...status.fields, ...external?.ruleOutcomes } };
   }
 

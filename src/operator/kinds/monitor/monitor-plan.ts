@@ -173,16 +173,18 @@ function planMaintenance(
   { record, isChanged }: MonitorPlanFacts,
   released: ReadonlySet<string>,
 ): LifecycleBody | undefined {
-  const current = record.maintenance;
+  const current = ownWindowOf(record);
   if (maintenance !== undefined) {
-    // While an installation is upgraded, an api of the former version shows it in the status alone.
-    return isSameWindow(maintenance, current ?? record.status.maintenance)
-      ? undefined
-      : { action: 'enter_maintenance', maintenance };
+    return isSameWindow(maintenance, current) ? undefined : { action: 'enter_maintenance', maintenance };
   }
   // A window of the spec that has expired is over at the API too: a window there now is not from this object.
   const isOurs = released.has('maintenance') && (spec.maintenance === undefined || isChanged);
   return isOurs && current !== undefined ? { action: 'exit_maintenance' } : undefined;
+}
+
+/** While an installation is upgraded, an api of the former version, which has no schedules, shows it in the status alone. */
+function ownWindowOf({ maintenance, maintenanceSchedules, status }: Monitor): Window | undefined {
+  return maintenance ?? (maintenanceSchedules === undefined ? status.maintenance : undefined);
 }
 
 type Window = NonNullable<DesiredMonitor['spec']['maintenance']>;

@@ -21,14 +21,16 @@ export interface MonitorStatusFacts {
   latest: CachedMonitorStatus | undefined;
   /** The configuration that this pass has read; undefined: it has not changed. */
   record: Monitor | undefined;
+  /** Why the maintenance of the namespace is not applied. */
+  maintenanceFault?: string | undefined;
 }
 
 export function monitorStatusOf(facts: MonitorStatusFacts): KindStatus {
   const { object, latest, record } = facts;
   const previous = object.status ?? {};
-  const workload = workloadCondition(object);
-  const removed = workload.length === 0 ? ['WorkloadWatched'] : [];
-  if (latest === undefined) return { fields: {}, conditions: workload, removed };
+  const special = [...workloadCondition(object), ...maintenanceCondition(facts)];
+  const removed = SPECIAL.filter((type) => special.every((condition) => condition.type !== type));
+  if (latest === undefined) return { fields: {}, conditions: special, removed };
   const { status, lifecycle, configurationVersion } = latest;
   const { health, firstBeatAt, lastBeatAt, nextDeadlineAt, cadence, openIncidents } = status;
   const fields: MonitorStatusFields = {
@@ -37,7 +39,15 @@ export function monitorStatusOf(facts: MonitorStatusFacts): KindStatus {
     restorableUntil: restorableUntil(latest, record, previous),
     display: displayOf(latest, record, object),
   };
-  return { fields, conditions: [healthyCondition(latest), ...workload], removed };
+  return { fields, conditions: [healthyCondition(latest), ...special], removed };
+}
+
+/** Conditions that are absent where all is well. */
+const SPECIAL = ['WorkloadWatched', 'MaintenanceApplied'];
+
+function maintenanceCondition({ maintenanceFault: message }: MonitorStatusFacts): ConditionFacts[] {
+  if (message === undefined) return [];
+  return [{ type: 'MaintenanceApplied', status: 'False', reason: 'Refused', message }];
 }
 
 /** Says of what the operator accepts and does not do yet that it does not. */

@@ -84,6 +84,7 @@ it('a beat that comes before the sweeper at a begin or an end of a window hides 
     [HOUR, false],
     [2 * HOUR, true],
     [4 * HOUR, false],
+    [DAY + 2 * HOUR, true],
   ] as const) {
     await clock.pass(atMs - (clock.nowMs % DAY));
     await history.beat('success');

@@ -18,6 +18,8 @@ export interface MonitorRules {
   compiled: CompiledRules;
   /** Without stale ones (`staleMeasurements`). */
   states: RuleStates;
+  /** Measurements whose states were stale, and were built for the beat that comes. */
+  built?: readonly string[];
 }
 
 export interface JudgedBeat {
@@ -50,7 +52,7 @@ export function judgeSuccess(
   const { timing, live, incidents, rules } = monitor;
   const observation = { sequence: result.sequence, atMs: nowMs, measurements };
   const quiet = suppression(timing, nowMs) !== undefined;
-  const options = { quiet, escalatesMs: live.escalatesMs };
+  const options = { quiet, escalatesMs: live.escalatesMs, built: rules.built };
   const judged = judgeBeat(rules.compiled, rules.states, incidents, observation, options);
   const { states, violations, transitions, escalatesMs } = judged;
   if (transitions.length === 0 && escalatesMs === live.escalatesMs) return { result, violations, states };

@@ -58,6 +58,8 @@ export interface Working {
 /** What the rules of the batch's monitors remember, by monitor key. */
 export interface WorkingRules {
   states: Map<string, RuleStates>;
+  /** Of those that were built for this batch: of which measurements. */
+  rebuilt: Map<string, readonly string[]>;
   /** Monitors of which a beat has no state yet, or would take too long: it and those after it wait for the next batch. */
   deferred: Set<string>;
   budget: JudgingBudget;
@@ -120,7 +122,8 @@ function findRepeat(work: Working, item: BeatItem): BeatInput | RefusedBeat | { 
 function rulesOf(work: Working, item: BeatItem): MonitorRules | undefined {
   const { monitor, rules } = item.entry;
   const states = isJudged(item) ? work.rules.states.get(monitor.monitorKey) : undefined;
-  return rules && states && { compiled: rules, states };
+  const built = work.rules.rebuilt.get(monitor.monitorKey);
+  return rules && states && { compiled: rules, states, built };
 }
 
 function record(work: Working, item: BeatItem, row: LiveRow, taken: TakenBeat): BeatOutcome {

@@ -188,12 +188,12 @@ async function readRules(
   client: Queryable,
   judged: readonly RuledMonitor[],
   nowMs: number,
-): Promise<Pick<WorkingRules, 'states' | 'changed'>> {
+): Promise<Pick<WorkingRules, 'states' | 'rebuilt' | 'changed'>> {
   const bounds = { nowMs, mostLooks: MOST_LOOKS_BACK };
   const { states, rebuilt } = await loadRuleStates(client, judged, bounds);
   const changed: WorkingRules['changed'] = new Map();
   for (const { monitorKey, rules } of judged) if (rebuilt.has(monitorKey)) changed.set(monitorKey, rules);
-  return { states, changed };
+  return { states, rebuilt, changed };
 }
 
 /** Reloads entries with another configuration version than the locked row; the address may have ended too. */

@@ -76,9 +76,13 @@ async function beatBoth(
   crash: Crash,
 ): Promise<[Answer, Answer?]> {
   await first.pass(afterSeconds * 1000, crash);
-  if (isLost) for (const life of [first, second]) await life.loseStates();
+  if (isLost) await first.loseStates();
   const answer = await first.beat(measurements, crash);
-  if (answer !== 'refused') return [answer, await second.beat(measurements, crash)];
+  if (answer !== 'refused') {
+    // Without a beat after it the time alone does nothing any more.
+    if (isLost) await second.loseStates();
+    return [answer, await second.beat(measurements, crash)];
+  }
   await first.pass(1, crash);
   return [answer];
 }

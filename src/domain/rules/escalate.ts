@@ -39,17 +39,22 @@ export function escalateByTime(
   };
 }
 
-/** The next moment at which time changes something, after `afterMs`; and from `fromMs` on, where that is set. */
+/**
+ * The next moment at which time changes something, after `afterMs`; and from `fromMs` on, where that is set, but for the
+ * measurements of `built`.
+ */
 export function nextEscalation(
   rules: CompiledRules,
   states: RuleStates,
   incidents: RuleIncidents,
-  { afterMs, fromMs }: { afterMs: number; fromMs?: number },
+  { afterMs, fromMs, built = [] }: { afterMs: number; fromMs?: number; built?: readonly string[] },
 ): number | undefined {
   if (rules.byTime.length === 0) return undefined;
   let next: number | undefined;
   for (const { measurement, check, dueMs } of violatedRows(rules, states)) {
-    const hasPassed = dueMs <= afterMs && (fromMs === undefined || dueMs < fromMs);
+    const sinceMs = built.includes(measurement.key) ? Math.max(fromMs ?? afterMs, afterMs) : fromMs;
+    const isPending = fromMs !== undefined && sinceMs !== undefined && dueMs >= sinceMs;
+    const hasPassed = dueMs <= afterMs && !isPending;
     if (hasPassed || (next !== undefined && dueMs >= next)) continue;
     if (severityByTime(measurement.policy, incidents.find(measurement.key, check.kind))) next = dueMs;
   }

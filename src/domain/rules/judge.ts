@@ -34,6 +34,11 @@ export interface JudgeOptions {
    * an incident that a person resolved since then does not come back by the time alone.
    */
   escalatesMs?: number;
+  /**
+   * Measurements whose states were built for this observation, since their definitions have changed: what was due before it is
+   * left to the next violation, also in a quiet time.
+   */
+  built?: readonly string[];
 }
 
 /**
@@ -51,7 +56,7 @@ export function judgeBeat(
   const judge = new Judge(known, observation, options.quiet);
   const next = foldStates(rules, states, observation, judge);
   const { atMs } = observation;
-  const from = { afterMs: atMs, fromMs: options.escalatesMs };
+  const from = { afterMs: atMs, fromMs: options.escalatesMs, built: options.built };
   return {
     states: next,
     violations: judge.violations,

@@ -16,8 +16,8 @@ export interface RuledMonitor extends Omit<PastOf, 'read'> {
 export interface LoadedStates {
   /** By monitor key, without stale ones. */
   states: Map<string, RuleStates>;
-  /** Keys of the monitors whose states were built anew: whoever writes should store them. */
-  rebuilt: Set<string>;
+  /** Of the monitors whose states were built anew, by monitor key: of which measurements. Whoever writes should store them. */
+  rebuilt: Map<string, readonly string[]>;
 }
 
 /**
@@ -46,7 +46,7 @@ export async function loadRuleStates(
   for (const { monitorKey, rules, known, keys } of stale) {
     states.set(monitorKey, rebuildStates(rules, known, keys, pasts.get(monitorKey) ?? []));
   }
-  return { states, rebuilt: new Set(stale.map(({ monitorKey }) => monitorKey)) };
+  return { states, rebuilt: new Map(stale.map(({ monitorKey, keys }) => [monitorKey, keys])) };
 }
 
 interface StaleMonitor extends RuledMonitor, PastOf {

@@ -52,6 +52,6 @@ async function rulesOf(tx: Queryable, record: MonitorRecord): Promise<MonitorRul
   if (compiled.measurements.size === 0) return undefined;
   const { lastSequence, ruleStates } = live;
   const ruled = { projectId, monitorKey, rules: compiled, lastSequence, ruleStates };
-  const { states } = await loadRuleStates(tx, [ruled], { nowMs });
-  return { compiled, states: states.get(monitorKey) ?? {} };
+  const { states, rebuilt } = await loadRuleStates(tx, [ruled], { nowMs });
+  return { compiled, states: states.get(monitorKey) ?? {}, built: rebuilt.get(monitorKey) };
 }

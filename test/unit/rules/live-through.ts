@@ -1,5 +1,6 @@
 // The evaluator and the reference live through the same, and are compared after each step.
 import { expect } from 'vitest';
+import type { RuleKind } from '../../../src/domain/rules/rule-kinds.ts';
 import { changed, type Step } from './lives.ts';
 import { Living } from './living.ts';
 import { Reference, sorted } from './reference.ts';
@@ -27,15 +28,19 @@ export function liveThrough(first: Definitions, steps: readonly Step[]): { livin
       quiet = !quiet;
     } else if (step.kind === 'resolve') {
       const { measurement = '', rule = '' } = living.live[step.place % living.live.length] ?? {};
+      if (reference.comesByTime(measurement, rule as RuleKind, nowMs)) continue;
       for (const one of both) one.resolve(measurement, rule);
     } else if (step.kind === 'beat') {
-      if (step.isLost) living.loseStates();
+      // In a quiet time nobody can tell a lost state from one whose definition has changed.
+      if (step.isLost && !quiet) living.loseStates();
       const observation = { sequence: sequence + 1, atMs: nowMs, measurements: step.measurements };
       const violations = living.beat(observation, quiet);
       expectSame(violations, reference.beat(observation, quiet));
       if (violations === 'refused') pass(1);
       else sequence += 1;
     } else {
+      // The live row has one moment for all rules: it cannot tell what waits from what a change leaves to the next beat.
+      if (quiet && living.isPending(nowMs)) continue;
       definitions = changed(definitions, step);
       for (const one of both) one.change(definitions, nowMs);
       pass(1);

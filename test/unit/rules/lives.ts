@@ -65,12 +65,14 @@ function withoutFaults(rule: MeasurementRule): MeasurementRule {
   const kinds = kindsOf(rule);
   const isCrossed = minimum !== undefined && maximum !== undefined && minimum > maximum;
   const isOfZeroAlone = kinds.length === 1 && kinds[0] === 'zeroExpectation';
-  return {
+  const taken: MeasurementRule = {
     ...rule,
     ...(isCrossed ? { minimum: maximum, maximum: minimum } : {}),
     transform: isOfZeroAlone ? undefined : transform,
     ruleAction: kinds.length === 0 ? undefined : ruleAction,
   };
+  // A generated object may have no prototype.
+  return JSON.parse(JSON.stringify(taken));
 }
 
 export const anyDefinitions: fc.Arbitrary<Definitions> = fc.record(
@@ -189,6 +191,18 @@ const byTime: MeasurementRule['rulePolicy'] = {
 
 /** Lives with what random ones seldom have. */
 export const KNOWN_LIVES: [Definitions, Step[]][] = [
+  // A policy that counts the time comes in a pause, in which the time of an older violation passes.
+  [
+    {},
+    [
+      { kind: 'quiet' },
+      beatOf(0, 30),
+      { kind: 'change', definitions: { rows: { minimum: 1, rulePolicy: byTime } } },
+      beatOf(undefined, 200),
+      { kind: 'quiet' },
+      beatOf(undefined, 30),
+    ],
+  ],
   // A policy that counts the time comes after a beat that was refused, and the time after it.
   [
     {

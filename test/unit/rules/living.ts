@@ -61,7 +61,8 @@ export class Living {
       this.#escalatesMs = hasRules ? AFTER_A_BEAT : undefined;
       return 'refused';
     }
-    const options = { quiet, escalatesMs: this.#escalatesMs };
+    const built = staleMeasurements(this.#rules, decodeStates(this.#rules, this.#stored));
+    const options = { quiet, escalatesMs: this.#escalatesMs, built };
     const judged = judgeBeat(this.#rules, this.states, this.live, observation, options);
     this.#stored = encodeStates(this.#rules, judged.states);
     this.#escalatesMs = judged.escalatesMs;
@@ -81,6 +82,11 @@ export class Living {
       this.#escalatesMs = passed.escalatesMs;
       this.#keep(passed.transitions);
     }
+  }
+
+  /** Something was due in a quiet time that has not ended. */
+  isPending(nowMs: number): boolean {
+    return this.#escalatesMs !== undefined && this.#escalatesMs < nowMs;
   }
 
   /** The successes that were taken. */

@@ -73,6 +73,15 @@ export class Reference {
     if (incident) incident.state = 'resolved';
   }
 
+  /** The time alone would open it again, by a policy that has come since it opened: nothing says whether it should. */
+  comesByTime(measurement: string, kind: RuleKind, nowMs: number): boolean {
+    const rule = ownOf(this.#definitions, measurement);
+    const elapsedMs = rule && elapsedOf(rule);
+    if (!rule || elapsedMs === undefined || consequencesOf(rule).before !== 'none') return false;
+    const [first] = rowOf(measurement, kind, rule, this.#history);
+    return first !== undefined && first.atMs + elapsedMs >= nowMs;
+  }
+
   beat(observation: RuleObservation, quiet: boolean): Violation[] | 'refused' {
     if (isRefused(this.#definitions, observation)) {
       this.#isUncertain = true;

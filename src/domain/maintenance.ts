@@ -64,7 +64,7 @@ export function hasOwnWindow({ maintenance }: Pick<Maintained, 'maintenance'>, a
   return maintenance !== undefined && maintenance.endsMs > atMs;
 }
 
-/** From when on windows of schedules count after a person has ended the maintenance: what else is known of them stays. */
+/** From when on windows of schedules count after a person has ended the maintenance. A window that was set ends alone. */
 export function recursAfterExit(
   { recursSinceMs }: { recursSinceMs?: number },
   maintained: Maintained,

@@ -6,21 +6,18 @@ import { SEVERITIES, type Severity } from '../../src/domain/incident.ts';
 import type { MaintenanceSchedule } from '../../src/domain/maintenance.ts';
 import type { MeasurementRule, MonitorConfiguration } from '../../src/domain/monitor.ts';
 import type { ExplainedMonitor } from '../../src/service/monitors/explain.ts';
-import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { type ClockedFixture, openClockedFixture } from '../support/clocked-fixture.ts';
 import { readDeadline } from '../support/explained-sentence.ts';
-import { openVirtualClock, type VirtualClock } from '../support/virtual-clock.ts';
+import type { VirtualClock } from '../support/virtual-clock.ts';
 import { type History, makeHistory } from './explain-history.ts';
 
-let fixture: ProjectFixture;
+let fixture: ClockedFixture;
 let clock: VirtualClock;
 beforeAll(async () => {
-  fixture = await openProjectFixture();
-  clock = await openVirtualClock(fixture.databaseUrl);
+  fixture = await openClockedFixture();
+  clock = fixture.clock;
 });
-afterAll(async () => {
-  await clock?.close();
-  await fixture?.close();
-});
+afterAll(() => fixture?.close());
 
 const MINUTE_MS = 60_000;
 

@@ -11,17 +11,15 @@ import { type DraftReplay, replayDraft } from '../../src/service/monitors/replay
 import { testBeat } from '../../src/service/monitors/test-beat.ts';
 import { inTransaction } from '../../src/store/postgres/transaction.ts';
 import { type PingServer, startPingServer } from '../ingest/ping-fixture.ts';
-import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { type ClockedFixture, openClockedFixture } from '../support/clocked-fixture.ts';
 import { incidentsOf } from '../support/stored-rows.ts';
 import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
-import { openVirtualClock, type VirtualClock } from '../support/virtual-clock.ts';
 import { waitFor } from '../support/wait-for.ts';
 import type { PlainIncident } from '../unit/rules/reference.ts';
 import type { Definitions } from '../unit/rules/reference-violations.ts';
 import { type History, makeHistory } from './explain-history.ts';
 
-export interface RuleWorld extends ProjectFixture {
-  clock: VirtualClock;
+export interface RuleWorld extends ClockedFixture {
   /** A beat goes to the first one. Sent again, it goes to the other. */
   servers: [PingServer, PingServer];
   /** No monitor that there is is woken any more. */
@@ -29,8 +27,8 @@ export interface RuleWorld extends ProjectFixture {
 }
 
 export async function openRuleWorld(): Promise<RuleWorld> {
-  const fixture = await openProjectFixture();
-  const clock = await openVirtualClock(fixture.databaseUrl);
+  const fixture = await openClockedFixture();
+  const { clock } = fixture;
   // An armed transaction that writes a live row dies at its commit: with all that it has written.
   await fixture.pool.query(`create sequence deaths; select nextval('deaths');
     create function dies() returns trigger language plpgsql as $$ begin
@@ -42,14 +40,12 @@ export async function openRuleWorld(): Promise<RuleWorld> {
   const servers: RuleWorld['servers'] = [await start(), await start()];
   return {
     ...fixture,
-    clock,
     servers,
     forget: async () => {
       await fixture.pool.query('update monitor_live set wake_ms = null where wake_ms is not null');
     },
     close: async () => {
       for (const server of servers) await server.close();
-      await clock.close();
       await fixture.close();
     },
   };

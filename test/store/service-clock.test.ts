@@ -9,25 +9,22 @@ import {
   signServiceClock,
 } from '../../src/store/upkeep/service-clock.ts';
 import { sweepRetention } from '../../src/sweeper/upkeep/sweep-retention.ts';
-import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import { type ClockedFixture, openClockedFixture } from '../support/clocked-fixture.ts';
 import { seedMonitor } from '../support/seed.ts';
 import { drain, makeParts, makeSweep } from '../support/sweeper-fixture.ts';
-import { openVirtualClock, type VirtualClock } from '../support/virtual-clock.ts';
+import type { VirtualClock } from '../support/virtual-clock.ts';
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
-let fixture: ProjectFixture;
+let fixture: ClockedFixture;
 let clock: VirtualClock;
 beforeEach(async () => {
-  fixture = await openProjectFixture();
-  clock = await openVirtualClock(fixture.databaseUrl);
+  fixture = await openClockedFixture();
+  clock = fixture.clock;
 });
-afterEach(async () => {
-  await clock?.close();
-  await fixture?.close();
-});
+afterEach(() => fixture?.close());
 
 interface Api {
   apiId: string;

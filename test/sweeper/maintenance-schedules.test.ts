@@ -4,19 +4,16 @@ import type { MonitorConfiguration } from '../../src/domain/monitor.ts';
 import { listMonitors } from '../../src/store/monitors/monitor-list.ts';
 import { readFeedPage } from '../../src/store/monitors/status-feed.ts';
 import { type History, makeHistory } from '../api/explain-history.ts';
-import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
-import { openVirtualClock, type VirtualClock } from '../support/virtual-clock.ts';
+import { type ClockedFixture, openClockedFixture } from '../support/clocked-fixture.ts';
+import type { VirtualClock } from '../support/virtual-clock.ts';
 
-let fixture: ProjectFixture;
+let fixture: ClockedFixture;
 let clock: VirtualClock;
 beforeAll(async () => {
-  fixture = await openProjectFixture();
-  clock = await openVirtualClock(fixture.databaseUrl);
+  fixture = await openClockedFixture();
+  clock = fixture.clock;
 });
-afterAll(async () => {
-  await clock?.close();
-  await fixture?.close();
-});
+afterAll(() => fixture?.close());
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

@@ -52,9 +52,9 @@ export function nextEscalation(
   if (rules.byTime.length === 0) return undefined;
   let next: number | undefined;
   for (const { measurement, check, dueMs } of violatedRows(rules, states)) {
-    const sinceMs = built.includes(measurement.key) ? Math.max(fromMs ?? afterMs, afterMs) : fromMs;
-    const isPending = fromMs !== undefined && sinceMs !== undefined && dueMs >= sinceMs;
-    const hasPassed = dueMs <= afterMs && !isPending;
+    const isBuilt = fromMs !== undefined && built.includes(measurement.key);
+    const sinceMs = isBuilt ? Math.max(fromMs, afterMs) : fromMs;
+    const hasPassed = dueMs <= afterMs && (sinceMs === undefined || dueMs < sinceMs);
     if (hasPassed || (next !== undefined && dueMs >= next)) continue;
     if (severityByTime(measurement.policy, incidents.find(measurement.key, check.kind))) next = dueMs;
   }

@@ -43,6 +43,7 @@ describe('the annotation of a namespace', () => {
   it.each([
     ['nightly', 'it is not JSON'],
     ['{"cron": "0 2 * * *"}', 'it is not a list'],
+    [' '.repeat(16_385), 'it has more than 16384 characters'],
     ['[{"cron": "0 2 * * *"}]', 'entry 1, durationSeconds: This is required: state it.'],
     ['[{"cron": "61 2 * * *", "durationSeconds": 60}]', 'entry 1, cron: Must be a cron expression'],
     ['[{"cron": "0 2 * * *", "durationSeconds": 60, "note": "x"}]', 'entry 1, note: '],

@@ -45,12 +45,15 @@ type Read = { schedules: MaintenanceSchedules } | { fault: string };
 
 /** Each pass of each Monitor reads the text of its namespace: the newest texts are kept as they were read. */
 const MOST_KEPT = 200;
+/** More than eight schedules ever need. Longer texts are not kept either. */
+const MOST_CHARACTERS = 16_384;
 const kept = new Map<string, Read>();
 
 function readText(text: string): Read {
   const known = kept.get(text);
   if (known) return known;
   const read = parse(text);
+  if (text.length > MOST_CHARACTERS) return read;
   const [oldest] = kept.keys();
   if (oldest !== undefined && kept.size >= MOST_KEPT) kept.delete(oldest);
   kept.set(text, read);
@@ -58,6 +61,7 @@ function readText(text: string): Read {
 }
 
 function parse(text: string): Read {
+  if (text.length > MOST_CHARACTERS) return unreadable(`it has more than ${MOST_CHARACTERS} characters`);
   let value: unknown;
   try {
     value = JSON.parse(text);

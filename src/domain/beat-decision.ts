@@ -1,7 +1,8 @@
 // Whether a beat is taken, and what it does (docs/contract/beats.md): (monitor, its state, beat, now) -> the result, or the
 // problem for which it is refused. Pure: one decision for the publish address and for test beats.
-import { applyBeat, applyRefusedBeat, applySuspendedBeat, type BeatResult } from './beat.ts';
+import { applyBeat, applyRefusedBeat, applySuspendedBeat, type BeatResult, rearm } from './beat.ts';
 import { type BeatInput, movesDeadline, type RefusedBeat } from './beat-input.ts';
+import { holdAlerts } from './held-alerts.ts';
 import type { Incident } from './incident.ts';
 import { judgeSuccess, type MonitorRules, ruleProblem } from './judged-beat.ts';
 import type { LiveState, Timing } from './monitor.ts';
@@ -59,8 +60,18 @@ export function decideBeat(
   // No sweeper may have looked since the suspension: what passed during it rests, and its gap teaches no cadence.
   const rested = restUntilReturn(timing, { ...live, tokens, tokensMs }, { nowMs, returnedMs });
   const result = applyBeat(timing, rested, incidents, beat, nowMs);
-  if (!rules || beat.kind !== 'success') return { beat, result, violations: [] };
-  return { beat, ...judgeSuccess({ timing, live: rested, incidents, rules }, beat, result, nowMs) };
+  const taken: TakenBeat =
+    !rules || beat.kind !== 'success'
+      ? { beat, result, violations: [] }
+      : { beat, ...judgeSuccess({ timing, live: rested, incidents, rules }, beat, result, nowMs) };
+  return { ...taken, result: withHeldAlerts(timing, taken.result, nowMs) };
+}
+
+/** Where the monitor depends on others, what opens is told of later. */
+function withHeldAlerts(timing: Timing, result: BeatResult, nowMs: number): BeatResult {
+  if (timing.dependsOn === undefined || result.transitions.length === 0) return result;
+  const { live, transitions } = holdAlerts(timing, result.live, result.transitions, nowMs);
+  return { ...result, live: rearm(timing, live, nowMs), transitions };
 }
 
 /**

@@ -109,7 +109,7 @@ export function lateFrom(timing: { graceMs: number; schedule?: object }, deadlin
 
 /**
  * The next moment after `nowMs` at which a sweeper must wake the monitor: late mark, deadline, overdue run,
- * a rule that time makes graver, start or end of a maintenance window. Undefined: nothing can happen without a beat or an
+ * a rule that time makes graver, a held alert, start or end of a maintenance window. Undefined: nothing can happen without a beat or an
  * action.
  */
 export function nextWake(timing: Timing, live: LiveState, nowMs: number): number | undefined {
@@ -127,7 +127,8 @@ export function nextWake(timing: Timing, live: LiveState, nowMs: number): number
   for (const { dueMs, overdue } of live.openRuns) {
     if (dueMs !== undefined && !overdue) moments.push(afterWindow(dueMs));
   }
-  const { escalatesMs } = live;
+  const { escalatesMs, holdMs } = live;
+  if (holdMs !== undefined) moments.push(holdMs);
   if (escalatesMs !== undefined && escalatesMs !== AFTER_A_BEAT) moments.push(afterWindow(escalatesMs));
   if (window) moments.push(isHeld ? window.endsMs : window.startsMs);
   return moments.length === 0 ? undefined : Math.min(...moments);

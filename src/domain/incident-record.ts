@@ -1,6 +1,6 @@
 // The public record of an incident, the same in the API and in alerts (docs/contract/incidents.md). It names each
 // field, so that nothing else of an incident becomes visible.
-import type { Actor, Incident, IncidentKind, IncidentState, Severity } from './incident.ts';
+import type { Actor, Incident, IncidentKind, IncidentState, Severity, SuppressedBy } from './incident.ts';
 import { optionalTime, toTime } from './timestamp.ts';
 
 /** Times are RFC 3339. */
@@ -23,6 +23,7 @@ export interface IncidentRecord {
   openSequence?: number;
   lastSequence?: number;
   violationCount: number;
+  suppressedBy?: SuppressedBy;
   summary: string;
 }
 
@@ -50,6 +51,7 @@ export function toIncidentRecord(
     openSequence: incident.openSequence,
     lastSequence: incident.lastSequence,
     violationCount: incident.violationCount,
+    suppressedBy: incident.suppressedBy,
     summary: summaryOf(incident),
   };
 }

@@ -56,6 +56,12 @@ export interface Actor {
 /** The actor of what happens without a principal: deadlines, expiry. */
 export const SYSTEM_ACTOR: Actor = { kind: 'system', id: 'beatkeeper', display: 'Beatkeeper' };
 
+/** The cause of an incident at another monitor. */
+export interface SuppressedBy {
+  monitorId: string;
+  incidentId: string;
+}
+
 /** An incident as the state machine sees it. Times are in ms. */
 export interface Incident {
   incidentId: string;
@@ -80,6 +86,10 @@ export interface Incident {
   eventSequence: number;
   /** When the last opened, escalated or reopened alert was due. */
   alertedMs?: number;
+  /** Until then the alert of what has opened is held (`held-alerts.ts`). */
+  heldMs?: number;
+  /** The monitor that it depends on is down: nobody was told of this one, or not of its last opening. */
+  suppressedBy?: SuppressedBy;
   /** When it last opened again, and the deadline that was missed then. */
   reopenedMs?: number;
   reopenedDeadlineMs?: number;

@@ -42,6 +42,8 @@ export interface MonitorConfiguration {
   missedBeatsToOpen: number;
   /** Undefined: none. */
   maintenanceSchedules?: MaintenanceSchedule[];
+  /** Ids of monitors of the project and the jurisdiction. Undefined: none. */
+  dependsOn?: string[];
   measurements: Record<string, MeasurementRule>;
 }
 
@@ -94,6 +96,8 @@ export interface Timing extends Maintained {
   maxRuntimeMs?: number;
   recoveryBeats: number;
   missedBeatsToOpen: number;
+  /** Alerts are held until it is known whether one of these monitors is down. Undefined: none. */
+  dependsOn?: readonly string[];
   /** Floor of a learned cadence: 60 s, lower in development. */
   minimumIntervalMs: number;
 }
@@ -123,6 +127,7 @@ export function toTiming(
     missedBeatsToOpen: configuration.missedBeatsToOpen,
     maintenance: state.maintenance,
     recurrence: recurrenceOf(configuration.maintenanceSchedules, state.recursSinceMs),
+    dependsOn: configuration.dependsOn,
     minimumIntervalMs,
   };
 }
@@ -210,6 +215,8 @@ export interface LiveState {
   excusedBeats?: number;
   /** When the time alone makes a violated rule graver, if no beat comes (docs/contract/rules.md), or `AFTER_A_BEAT`. */
   escalatesMs?: number;
+  /** When it is decided about held and suppressed alerts (`held-alerts.ts`). Undefined: there are none. */
+  holdMs?: number;
   /**
    * The window of maintenance schedules that runs or comes, as of the last wake or change: for those who search monitors
    * in maintenance. What decides asks the schedules.

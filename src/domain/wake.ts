@@ -2,6 +2,7 @@
 // of a window. Pure; the sweeper calls it for each row whose wake_ms has passed, under the row's lock.
 import { countOpen } from './beat.ts';
 import { beginRest, endRest, stopClock, withWake } from './deadline.ts';
+import { type Causes, decideHeld, holdAlerts, nextLook, RECHECK_MS } from './held-alerts.ts';
 import type { Incident, Opening, TimelineEntry, Transition } from './incident.ts';
 import { openIncident, violateIncident } from './incident.ts';
 import { escalateRules, isEscalationDue, type MonitorRules } from './judged-beat.ts';
@@ -19,6 +20,8 @@ export interface Moment {
   outages: readonly Outage[];
   /** When the organization was last served again after a suspension. */
   returnedMs?: number;
+  /** Needed where `live.holdMs` has come. */
+  causes?: Causes;
 }
 
 export interface WakeResult {
@@ -52,8 +55,32 @@ export function wakeMonitor(
   if (overdue.run !== undefined) transitions.push(cause(incidents, overdueRun(timing, overdue.run), moment));
   const counted: LiveState = { ...overdue.live, openIncidents: countOpen(live.openIncidents, transitions) };
   const { live: after, transitions: graver } = escalateRules(timing, counted, { rules, incidents }, moment);
-  transitions.push(...graver);
-  return { live: withWake(timing, after, moment.nowMs), transitions };
+  const held = holdAlerts(timing, after, [...transitions, ...graver], moment.nowMs);
+  const decided = decideAlerts(timing, held, incidents, moment);
+  return { ...decided, live: withWake(timing, decided.live, moment.nowMs) };
+}
+
+/** Held alerts about whose incidents nothing else has been decided now. */
+function decideAlerts(
+  timing: Timing,
+  { live, transitions }: WakeResult,
+  incidents: readonly Incident[],
+  moment: Moment,
+): WakeResult {
+  const isChanged = ({ incidentId }: Incident) =>
+    transitions.some(({ incident }) => incident.incidentId === incidentId);
+  const decided = decideHeld(
+    timing,
+    live,
+    incidents.filter((incident) => !isChanged(incident)),
+    moment,
+  );
+  const looks = transitions.flatMap(({ incident }) => nextLook(incident, moment.nowMs) ?? []);
+  const holdMs = Math.min(decided.live.holdMs ?? Number.POSITIVE_INFINITY, ...looks);
+  return {
+    live: { ...decided.live, holdMs: Number.isFinite(holdMs) ? holdMs : undefined },
+    transitions: [...transitions, ...decided.transitions],
+  };
 }
 
 /**
@@ -63,7 +90,9 @@ export function wakeMonitor(
  * two successes that crosses the suspension teaches no cadence. Its maintenance schedules wake it again from its next beat on.
  */
 export function wakeSuspended(timing: Timing, live: LiveState, nowMs: number): LiveState {
-  const after = { ...restAt(timing, live, nowMs), gapBroken: true };
+  // Nobody is told of anything meanwhile.
+  const holdMs = live.holdMs === undefined ? undefined : Math.max(live.holdMs, nowMs + RECHECK_MS);
+  const after = { ...restAt(timing, live, nowMs), gapBroken: true, holdMs };
   return withWake({ ...timing, recurrence: undefined }, after, nowMs);
 }
 

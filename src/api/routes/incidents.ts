@@ -9,7 +9,7 @@ import {
   resolveIncident,
 } from '../../service/incidents/incidents.ts';
 import { findMonitorRef } from '../../service/monitors/monitor-access.ts';
-import { type IncidentRow, listIncidents, listTimeline } from '../../store/incidents/incidents.ts';
+import { type ListedIncident, listIncidents, listTimeline } from '../../store/incidents/incidents.ts';
 import type { Handlers } from '../operation.ts';
 import { presentPage, readPage } from '../paging/keyset-list.ts';
 import { presentIncident, presentTimelineEntry } from '../present/present-incident.ts';
@@ -82,6 +82,6 @@ export const incidentHandlers: Handlers<IncidentOperation> = {
   },
 };
 
-function answer(row: IncidentRow) {
+function answer(row: ListedIncident) {
   return { body: presentIncident(row) };
 }

@@ -137,7 +137,7 @@ export function auditedBinding(
 }
 
 function inputOf(body: OperationInput<'createMonitor'>['body']): MonitorInput {
-  const { monitorId, jurisdiction: where, callback, origin, maintenanceSchedules, ...configuration } = body;
+  const { monitorId, jurisdiction: where, callback, origin, ...configuration } = body;
   return {
     monitorId,
     jurisdiction: where,
@@ -145,7 +145,8 @@ function inputOf(body: OperationInput<'createMonitor'>['body']): MonitorInput {
     origin,
     configuration: {
       ...configuration,
-      maintenanceSchedules: atLeastOne(maintenanceSchedules),
+      maintenanceSchedules: atLeastOne(body.maintenanceSchedules),
+      dependsOn: atLeastOne(body.dependsOn),
       measurements: {},
     },
   };

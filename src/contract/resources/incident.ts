@@ -39,6 +39,13 @@ export const incident = z.object({
   openSequence: integer(0, MAX_SAFE).optional().describe('The observation that opened it.'),
   lastSequence: integer(0, MAX_SAFE).optional().describe('The newest observation that concerned it.'),
   violationCount: integer(0, MAX_SAFE),
+  suppressedBy: z
+    .object({ monitorId: identifier, incidentId: identifier })
+    .optional()
+    .describe('The cause, at a monitor that this one depends on: no alert of this incident was sent.'),
+  suppresses: integer(1, MAX_SAFE)
+    .optional()
+    .describe('How many incidents of monitors that depend on this one sent no alert because of it.'),
   summary: z.string().describe('What opened it, in words; of one that is over it says so first.'),
 });
 export type Incident = z.output<typeof incident>;

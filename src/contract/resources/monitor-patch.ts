@@ -45,6 +45,7 @@ export function applyMonitorPatch(
       MONITOR_DEFAULTS.missedBeatsToOpen,
     ),
     maintenanceSchedules: atLeastOne(optional(patch.maintenanceSchedules, current.maintenanceSchedules)),
+    dependsOn: atLeastOne(optional(patch.dependsOn, current.dependsOn)),
     measurements: mergeMeasurements(current.measurements, patch.measurements, refuse),
   };
   const cadence = cadenceFault(configuration);
@@ -71,7 +72,7 @@ function optional<Value>(stated: Value | null | undefined, current: Value | unde
   return stated === null ? undefined : stated;
 }
 
-/** No schedule is stored as none. */
+/** An empty list is stored as none. */
 export function atLeastOne<Value>(list: Value[] | undefined): Value[] | undefined {
   return list?.length === 0 ? undefined : list;
 }

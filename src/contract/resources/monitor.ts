@@ -24,6 +24,7 @@ import { hintsForUnknown } from '../fields/field-errors.ts';
 import { observation } from './beat.ts';
 import { bindingInput, bindingRecord } from './binding.ts';
 import { signingSecret } from './callback.ts';
+import { dependsOn, dependsOnRecord } from './dependencies.ts';
 import { openIncident } from './incident.ts';
 import { maintenanceSchedules, maintenanceSchedulesRecord } from './maintenance-schedule.ts';
 import { MAX_MEASUREMENTS, measurementRulePatch, measurementRuleRecord } from './measurement-rule.ts';
@@ -112,6 +113,7 @@ export function createMonitorBody(limits: ContractLimits) {
         recoveryBeats: fields.recoveryBeats.default(MONITOR_DEFAULTS.recoveryBeats),
         missedBeatsToOpen: fields.missedBeatsToOpen.default(MONITOR_DEFAULTS.missedBeatsToOpen),
         maintenanceSchedules: maintenanceSchedules.optional(),
+        dependsOn: dependsOn.optional(),
         origin: monitorOriginInput.optional(),
       },
       {
@@ -155,6 +157,7 @@ export function updateMonitorBody(limits: ContractLimits) {
         recoveryBeats: fields.recoveryBeats.nullable().optional(),
         missedBeatsToOpen: fields.missedBeatsToOpen.nullable().optional(),
         maintenanceSchedules: maintenanceSchedules.nullable().optional(),
+        dependsOn: dependsOn.nullable().optional(),
         measurements: z
           .record(measurementKey, measurementRulePatch.nullable())
           .superRefine(atMost(2 * MAX_MEASUREMENTS, 'measurements in one patch'))
@@ -212,6 +215,7 @@ export const monitor = z.object({
   recoveryBeats: integer(1, 10).describe('Successes in a row that end an incident.'),
   missedBeatsToOpen: integer(1, 10).describe('Deadlines missed in a row that open an incident.'),
   maintenanceSchedules: maintenanceSchedulesRecord.optional(),
+  dependsOn: dependsOnRecord.optional(),
   measurements: z
     .record(z.string(), measurementRuleRecord)
     .describe('Rules by measurement key, which judge each accepted success.'),

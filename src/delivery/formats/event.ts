@@ -1,5 +1,6 @@
 // Builds an event in the standard format (docs/contract/callbacks.md), at most 16 KiB. The text is stored with the
 // delivery, so that every attempt and every redelivery sends the same bytes. It signs and sends nothing.
+import { dependentsSentence } from '../../domain/dependency.ts';
 import type { Incident, IncidentEvent, IncidentState } from '../../domain/incident.ts';
 import { toIncidentRecord } from '../../domain/incident-record.ts';
 import { type MonitorOrigin, orphanSentence, toOriginRecord } from '../../domain/origin.ts';
@@ -16,6 +17,8 @@ export interface EventMonitor {
   nextDeadlineMs?: number;
   /** The object of the cluster that declares it. */
   origin?: MonitorOrigin;
+  /** How many monitors depend on it. */
+  dependents?: number;
 }
 
 export interface IncidentEventInput {
@@ -114,7 +117,13 @@ function serialize(event: IncidentEventInput, truncated: readonly string[]): str
       projectName: event.projectName,
       incident: {
         ...incident,
-        summary: [incident.summary, orphanSentence(origin) ?? []].flat().join(' '),
+        summary: [
+          incident.summary,
+          dependentsSentence(monitor.dependents) ?? [],
+          orphanSentence(origin) ?? [],
+        ]
+          .flat()
+          .join(' '),
       },
       monitor: {
         monitorId,
@@ -123,6 +132,7 @@ function serialize(event: IncidentEventInput, truncated: readonly string[]): str
         lastBeatAt: optionalTime(monitor.lastBeatMs),
         nextDeadlineAt: optionalTime(monitor.nextDeadlineMs),
         origin: origin && toOriginRecord(origin),
+        dependents: monitor.dependents,
       },
       sequence: event.sequence,
       previousState: event.previousState,

@@ -34,7 +34,11 @@ export function explainSilence(situation: Situation, rules: readonly ExplainedRu
   }
   if (unbound) found.push({ reason: unbound, note: UNBOUND[unbound] });
   for (const incident of incidents) {
-    found.push(...recentAlert(incident, situation.atMs), ...notSent(incident, situation.atMs));
+    found.push(
+      ...recentAlert(incident, situation.atMs),
+      ...held(incident),
+      ...notSent(incident, situation.atMs),
+    );
   }
   return [...found, ...rules.flatMap(inactiveRule)];
 }
@@ -56,9 +60,20 @@ function recentAlert({ incidentId, state, alertedMs }: IncidentThen, atMs: numbe
   return [{ reason: 'recent_alert', untilMs, note }];
 }
 
+/** It is not known yet whether a monitor that this one depends on is down. */
+function held({ incidentId, heldMs: untilMs, suppressed }: IncidentThen): Silence[] {
+  if (untilMs === undefined) return [];
+  const isAfter = suppressed.some(({ reason }) => reason === 'dependency');
+  const note = isAfter
+    ? `What ${incidentId} depended on has recovered: its alert waits for a beat until then.`
+    : `The alert of ${incidentId} waits to see whether a monitor that this one depends on is down.`;
+  return [{ reason: 'dependency', untilMs, note }];
+}
+
 const REASONS: Record<string, Silence['reason']> = {
   paused: 'paused',
   maintenance: 'maintenance',
+  dependency: 'dependency',
   disabled: 'binding_disabled',
   no_organization_default: 'no_organization_default',
   alias_not_found: 'alias_not_found',
@@ -66,11 +81,12 @@ const REASONS: Record<string, Silence['reason']> = {
   endpoint_removed: 'endpoint_removed',
 };
 
-/** Events that were not sent, of an incident that is not over: they are not sent later either. */
+/** Events that were not sent, of an incident that is not over: only one that a cause suppresses may be sent later. */
 function notSent({ incidentId, suppressed }: IncidentThen, atMs: number): Silence[] {
   return suppressed.flatMap((one) => {
     const reason = REASONS[one.reason];
     const when = timeWords(one.atMs, atMs);
-    return reason ? [{ reason, note: `${one.event} of ${incidentId} was not sent at ${when}.` }] : [];
+    const why = one.by ? `: ${one.by.monitorId}, which it depends on, was down (${one.by.incidentId})` : '';
+    return reason ? [{ reason, note: `${one.event} of ${incidentId} was not sent at ${when}${why}.` }] : [];
   });
 }

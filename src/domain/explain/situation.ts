@@ -2,7 +2,7 @@
 // (docs/contract/monitors.md).
 import type { BeatKind } from '../beat.ts';
 import type { UnavailableReason } from '../callback.ts';
-import type { Actor, IncidentKind, IncidentState, Severity } from '../incident.ts';
+import type { Actor, IncidentKind, IncidentState, Severity, SuppressedBy } from '../incident.ts';
 import type { LifecycleAction } from '../lifecycle.ts';
 import type { Health, LiveState, Outage, Timing } from '../monitor.ts';
 import type { ServiceState } from '../problem.ts';
@@ -38,8 +38,10 @@ export interface IncidentThen extends Cause {
   openedMs: number;
   /** When its last alert was due. */
   alertedMs?: number;
+  /** Until then its alert is held, as far as that is known: of the past it is not. */
+  heldMs?: number;
   /** Its events that were not sent. */
-  suppressed: readonly { atMs: number; event: string; reason: string }[];
+  suppressed: readonly { atMs: number; event: string; reason: string; by?: SuppressedBy }[];
 }
 
 /** What the sentence is made of. */

@@ -1,6 +1,7 @@
 // Writes what the state machine decided: incidents, timelines and the outbox, for any number of monitors at once, in
 // the caller's transaction. The caller holds the locks of the live rows and writes those rows itself.
 import { buildIncidentEvent } from '../../delivery/formats/event.ts';
+import { unsentReason } from '../../domain/held-alerts.ts';
 import { newId } from '../../domain/id.ts';
 import type { Incident, TimelineEntry, Transition } from '../../domain/incident.ts';
 import { type MonitorOrigin, toOriginRecord } from '../../domain/origin.ts';
@@ -12,6 +13,7 @@ import {
   updateIncidents,
 } from '../../store/incidents/incidents.ts';
 import { insertIncidents, type OpenedIncident } from '../../store/incidents/opened-incidents.ts';
+import { countDependents } from '../../store/monitors/dependencies.ts';
 import { type LiveRow, type MonitorRef, updateWoken } from '../../store/monitors/live.ts';
 import { findOrigins } from '../../store/monitors/monitor-origins.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
@@ -36,7 +38,7 @@ export interface MonitorTransitions extends MonitorRef {
   transitions: Transition[];
 }
 
-type ToldMonitor = MonitorTransitions & { origin?: MonitorOrigin };
+type ToldMonitor = MonitorTransitions & { origin?: MonitorOrigin; dependents?: number };
 
 interface Written {
   opened: OpenedIncident[];
@@ -63,14 +65,23 @@ export async function recordTransitions(
   );
   // Caches of monitors do not know whether the object is gone.
   const unknown = alerting.filter(({ origin }) => origin === undefined);
-  const [targets, origins] =
+  const opening = alerting.filter(({ transitions }) => transitions.some(tellsOfCause));
+  const [targets, origins, dependents] =
     alerting.length > 0
-      ? await allAnswered([resolveTargets(tx, alerting), findOrigins(tx, unknown)])
-      : [new Map<string, TargetResult>(), new Map<string, MonitorOrigin>()];
+      ? await allAnswered([
+          resolveTargets(tx, alerting),
+          findOrigins(tx, unknown),
+          countDependents(tx, opening),
+        ])
+      : [new Map<string, TargetResult>(), new Map<string, MonitorOrigin>(), new Map<string, number>()];
   const written: Written = { opened: [], changed: [], timeline: [], outbox: [] };
   for (const monitor of changed) {
     const { monitorKey } = monitor;
-    const told = { ...monitor, origin: monitor.origin ?? origins.get(monitorKey) };
+    const told = {
+      ...monitor,
+      origin: monitor.origin ?? origins.get(monitorKey),
+      dependents: dependents.get(monitorKey),
+    };
     collect(told, targets.get(monitorKey), nowMs, written);
   }
 
@@ -103,6 +114,11 @@ function collect(
   }
 }
 
+/** The alert says how many monitors depend on the one that is at fault. */
+function tellsOfCause({ event }: Transition): boolean {
+  return event !== undefined && event.type !== 'incident.recovered' && event.type !== 'incident.resolved';
+}
+
 function isOpened({ type }: TimelineEntry): boolean {
   return type === 'opened';
 }
@@ -117,7 +133,7 @@ function alert(
   const { incident, event } = transition;
   if (!event) return transition;
   const entries = transition.entries.map((entry) => withOrphan(entry, monitor.origin));
-  const reason = monitor.suppressed ?? reasonOf(target);
+  const reason = monitor.suppressed ?? unsentReason(transition) ?? reasonOf(target);
   if (reason !== undefined || !target || !('target' in target)) {
     const suppressed: TimelineEntry = {
       type: 'suppressed',

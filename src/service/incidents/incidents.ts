@@ -15,6 +15,7 @@ import {
   findIncident,
   type IncidentRow,
   insertTimelineEntries,
+  type ListedIncident,
   lockIncident,
 } from '../../store/incidents/incidents.ts';
 import { type LiveRow, lockLive, touchLive, updateLive } from '../../store/monitors/live.ts';
@@ -28,7 +29,7 @@ export async function requireIncident(
   db: Queryable,
   projectId: string,
   incidentId: string,
-): Promise<IncidentRow> {
+): Promise<ListedIncident> {
   const row = await findIncident(db, projectId, incidentId);
   if (!row) throw notFound();
   return row;
@@ -50,7 +51,7 @@ export async function acknowledgeIncident(
   context: ActionContext,
   action: IncidentAction,
   nowMs: number,
-): Promise<IncidentRow> {
+): Promise<ListedIncident> {
   const locked = await lockForAction(tx, action, nowMs);
   const { incident } = locked.row;
   const by = { actor: action.caller.actor, note: action.note };
@@ -70,7 +71,7 @@ export async function resolveIncident(
   context: ActionContext,
   action: IncidentAction,
   nowMs: number,
-): Promise<IncidentRow> {
+): Promise<ListedIncident> {
   const locked = await lockForAction(tx, action, nowMs);
   const { liveRow } = locked;
   const by = { actor: action.caller.actor, note: action.note };
@@ -100,7 +101,7 @@ export async function noteIncident(
   tx: Queryable,
   action: IncidentAction,
   nowMs: number,
-): Promise<IncidentRow> {
+): Promise<ListedIncident> {
   const locked = await lockForAction(tx, action, nowMs);
   await writeNote(tx, locked, action);
   return readAgain(tx, locked);
@@ -182,6 +183,6 @@ async function writeNote(
   ]);
 }
 
-async function readAgain(tx: Queryable, { row }: LockedIncident): Promise<IncidentRow> {
+async function readAgain(tx: Queryable, { row }: LockedIncident): Promise<ListedIncident> {
   return await requireIncident(tx, row.projectId, row.incident.incidentId);
 }

@@ -3,7 +3,8 @@
 import { stopClock } from '../../domain/deadline.ts';
 import { explain } from '../../domain/explain/explain.ts';
 import type { Explanation, IncidentThen, Situation } from '../../domain/explain/situation.ts';
-import { REALERT_MS } from '../../domain/incident.ts';
+import { isHeld } from '../../domain/held-alerts.ts';
+import { REALERT_MS, type TimelineEntry } from '../../domain/incident.ts';
 import { type LiveState, newLiveState } from '../../domain/monitor.ts';
 import { compileRules, keysRead } from '../../domain/rules/compile.ts';
 import { deadlinesOf, mergeOutages } from '../../domain/silence.ts';
@@ -22,6 +23,8 @@ import { type ExplainedService, explainedService } from './explained-service.ts'
 import { findMonitor, timingOf } from './monitor-access.ts';
 import { type PastState, replay, statesAfter } from './past-clock.ts';
 import { BEATS, KEPT_MS, MOST_CHANGES, requireBeats, requireKept } from './past-moment.ts';
+
+type Suppressed = IncidentThen['suppressed'][number];
 
 export interface ExplainedMonitor extends Explanation {
   monitorId: string;
@@ -43,7 +46,9 @@ export async function explainMonitor(
     const moment = { record, atMs: atMs ?? record.nowMs, isNow: atMs === undefined };
     const changes = await listPastChanges(tx, record, { untilMs: moment.atMs, limit: MOST_CHANGES });
     const states = statesAfter(changes, context.minimumIntervalSeconds * 1000);
-    const incidents = (await findIncidentsAt(tx, record, moment.atMs)).map(incidentThen);
+    const incidents = (await findIncidentsAt(tx, record, moment.atMs)).map((one) =>
+      incidentThen(one, moment.isNow),
+    );
     const lastBeat = await findLastBeat(tx, moment);
     if (!lastBeat) await requireBeats(tx, record, moment.atMs);
     const timing = (moment.isNow ? undefined : states.at(-1)?.timing) ?? timingOf(context, record);
@@ -181,7 +186,7 @@ function actionOf(states: readonly PastState[]): Situation['action'] {
   return { atMs: newest.occurredMs, actor: newest.actor };
 }
 
-function incidentThen({ incident, entries }: PastIncident): IncidentThen {
+function incidentThen({ incident, entries }: PastIncident, isNow: boolean): IncidentThen {
   const { incidentId, kind, severity, openedMs, summary } = incident;
   const last = entries.findLast(({ to }) => to !== undefined);
   const reopened = entries.findLast(({ type }) => type === 'reopened')?.detail?.deadlineAt;
@@ -194,13 +199,27 @@ function incidentThen({ incident, entries }: PastIncident): IncidentThen {
     state: last?.to ?? 'open',
     sinceMs: last?.atMs ?? openedMs,
     deadlineMs: typeof reopened === 'string' ? Date.parse(reopened) : incident.deadlineMs,
-    alertedMs: alertedThen(openedMs, entries),
-    suppressed: entries.flatMap(({ type, atMs: sentMs, detail = {} }) =>
-      type === 'suppressed'
-        ? [{ atMs: sentMs, event: String(detail.event), reason: String(detail.reason) }]
-        : [],
-    ),
+    alertedMs: isHeld(incident) ? undefined : alertedThen(openedMs, entries),
+    heldMs: isNow ? incident.heldMs : undefined,
+    suppressed: entries.flatMap((entry) => suppressedThen(entry, entries, isNow ? incident : undefined)),
   };
+}
+
+/** `now`: the incident as it is, where that is the moment. */
+function suppressedThen(
+  { type, atMs, detail = {} }: TimelineEntry,
+  entries: PastIncident['entries'],
+  now: PastIncident['incident'] | undefined,
+): Suppressed[] {
+  if (type !== 'suppressed') return [];
+  const [event, reason] = [String(detail.event), String(detail.reason)];
+  if (reason !== 'dependency') return [{ atMs, event, reason }];
+  // Its alert went out after all.
+  if (now && !now.suppressedBy) return [];
+  if (entries.some((entry) => entry.type === 'delivery' && entry.atMs >= atMs)) return [];
+  const { monitorId, incidentId } = detail;
+  if (monitorId === undefined || incidentId === undefined) return [{ atMs, event, reason }];
+  return [{ atMs, event, reason, by: { monitorId: String(monitorId), incidentId: String(incidentId) } }];
 }
 
 /** When its last alert was due: the row of an incident knows only the newest one. */

@@ -12,6 +12,7 @@ import type { LiveState, MonitorConfiguration, Timing, TimingConfiguration } fro
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import type { Caller, ServiceContext } from '../calls/context.ts';
+import { requireDependencies } from './dependencies.ts';
 import { lockMonitor, saveMonitor, timingOf, type VersionedName } from './monitor-access.ts';
 import { requireAllowedCadence } from './monitor-cadence.ts';
 import { type RulePath, requireAllowedRules } from './monitor-rules.ts';
@@ -49,6 +50,11 @@ export async function changeConfiguration(
   }
   const rules = { before: record.configuration.measurements, after: configuration.measurements };
   requireAllowedRules(plan, rules, pathOfRule);
+  await requireDependencies(
+    tx,
+    { ...record, dependsOn: configuration.dependsOn },
+    { before: record.configuration.dependsOn, prefix: 'patch.' },
+  );
   const hasSameRules = isSame(rules.before, rules.after);
   const judged = hasSameRules ? record : await endRemovedRules(tx, locked, rules.after, caller.actor);
   const changed = { ...judged, configuration };

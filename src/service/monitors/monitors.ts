@@ -41,6 +41,7 @@ import { createInlineEndpoint, removeInlineEndpoint } from '../callbacks/inline-
 import type { Caller, ServiceContext } from '../calls/context.ts';
 import type { AtTheEnd } from '../calls/write.ts';
 import { recordTransitions } from '../incidents/incident-writer.ts';
+import { requireDependencies } from './dependencies.ts';
 import { changeRecordOf, findMonitor, lockMonitor, timingOf, type VersionedName } from './monitor-access.ts';
 import { requireAllowedCadence } from './monitor-cadence.ts';
 import { claimOrigin } from './monitor-origin.ts';
@@ -94,6 +95,9 @@ export async function createMonitor(
   if (!standing) throw notFound();
   const plan = context.findPlan(standing.planId);
   requireAllowedCadence(plan, input.configuration, nowMs);
+  const { projectId } = caller;
+  const { monitorId = newId('mon'), jurisdiction, configuration } = input;
+  await requireDependencies(tx, { projectId, monitorId, jurisdiction, dependsOn: configuration.dependsOn });
 
   const ref = { projectId: caller.projectId, monitorKey: newUuid() };
   const { binding } = input;
@@ -102,7 +106,7 @@ export async function createMonitor(
       ? await createInlineEndpoint(tx, context, { ...ref, url: binding.url }, nowMs)
       : undefined;
   const record: MonitorRecord = {
-    ...newRecord(input, nowMs),
+    ...newRecord({ ...input, monitorId }, nowMs),
     ...ref,
     ...standing,
     organizationId: caller.organizationId,
@@ -139,7 +143,7 @@ function idTaken({ monitorId, jurisdiction }: MonitorRecord): ProblemError {
 
 /** The new monitor's own part of its record. The rest comes from its project and its binding. */
 function newRecord(
-  { monitorId = newId('mon'), jurisdiction, configuration, origin }: MonitorInput,
+  { monitorId, jurisdiction, configuration, origin }: MonitorInput & { monitorId: string },
   nowMs: number,
 ): Omit<MonitorRecord, keyof MonitorRef | keyof OrganizationStanding | 'organizationId' | 'binding'> {
   return {

@@ -8,7 +8,7 @@ import {
 import type { HistoryFormat } from '../../store/beats/exported-lines.ts';
 import type { HistoryLimits, HistoryPage } from '../../store/beats/exported-page.ts';
 import { type EndpointRow, listEndpoints } from '../../store/callbacks/callback-endpoints.ts';
-import { type IncidentRow, listIncidents } from '../../store/incidents/incidents.ts';
+import { type ListedIncident, listIncidents } from '../../store/incidents/incidents.ts';
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import { listMonitorsByKey } from '../../store/monitors/monitors-by-key.ts';
 import type { Database } from '../../store/postgres/pool.ts';
@@ -57,7 +57,7 @@ export type ExportContent =
   | { kind: 'project'; items: Project[] }
   | { kind: 'endpoint'; items: EndpointRow[] }
   | { kind: 'monitor'; items: MonitorRecord[] }
-  | { kind: 'incident'; items: IncidentRow[] }
+  | { kind: 'incident'; items: ListedIncident[] }
   | { kind: 'usage'; items: UsageRecord[] }
   /** Lines that are ready. */
   | { kind: 'history'; text: Buffer; lines: number };

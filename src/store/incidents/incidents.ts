@@ -2,7 +2,14 @@
 // holds the lock of the monitor's live row, so an incident has one writer at a time; the unique index
 // incidents_one_open is the second guard. Incidents of deleted monitors are read for as long as their rows exist.
 import { firstIdAt, newUuid } from '../../domain/id.ts';
-import type { Actor, Incident, IncidentState, Severity, TimelineEntry } from '../../domain/incident.ts';
+import type {
+  Actor,
+  Incident,
+  IncidentState,
+  Severity,
+  SuppressedBy,
+  TimelineEntry,
+} from '../../domain/incident.ts';
 import { MONITOR_REF, type MonitorRef } from '../monitors/live.ts';
 import { type Bind, type Columns, column, rowReader, sql, statement } from '../postgres/columns.ts';
 import { inShard } from '../postgres/engine.ts';
@@ -28,6 +35,8 @@ const CHANGEABLE = {
   resolvedMs: column.moment('resolved_at'),
   acknowledgedMs: column.moment('acknowledged_at'),
   alertedMs: column.moment('alerted_at'),
+  heldMs: column.moment('held_until'),
+  suppressedBy: column.json<SuppressedBy>('suppressed_by'),
   reopenedMs: column.moment('reopened_at'),
   reopenedDeadlineMs: column.moment('reopened_deadline_at'),
   acknowledgedBy: column.json<Actor>('acknowledged_by'),
@@ -57,6 +66,24 @@ export const INCIDENT_ROW: Columns<IncidentRow> = {
   incident: INCIDENT,
   openedDetail: column.json('opened_detail'),
 };
+
+/** As people see it. */
+export interface ListedIncident extends IncidentRow {
+  /** How many others were suppressed by it. */
+  suppresses: number;
+}
+
+const LISTED: Columns<ListedIncident> = {
+  ...INCIDENT_ROW,
+  // Index incidents_suppressed.
+  suppresses: column.computed(
+    'suppresses',
+    `(select count(*)::integer from incidents s
+      where s.project_id = i.project_id and s.suppressed_by ->> 'incidentId' = i.incident_id
+        and s.suppressed_by is not null)`,
+  ),
+};
+const toListed = rowReader(LISTED);
 
 /** The select list over `incidents i`. */
 export const INCIDENT_COLUMNS = sql.select(INCIDENT_ROW, 'i');
@@ -180,9 +207,9 @@ export interface IncidentFilter {
 }
 
 const BY_ID = { from: 'incidents i', alias: 'i', id: 'incident_id' };
-const list = keysetList(INCIDENT_ROW, BY_ID);
+const list = keysetList(LISTED, BY_ID);
 /** Only a monitor that exists has incidents that are not over. */
-const listOfMonitor = keysetList(INCIDENT_ROW, {
+const listOfMonitor = keysetList(LISTED, {
   ...BY_ID,
   parts: [
     "i.state in ('recovered', 'resolved')",
@@ -196,7 +223,7 @@ export async function listIncidents(
   db: Queryable,
   filter: IncidentFilter,
   page: KeysetPage,
-): Promise<Positioned<IncidentRow>[]> {
+): Promise<Positioned<ListedIncident>[]> {
   const conditions: Condition[] = [
     ['i.project_id = $', filter.projectId],
     ['i.monitor_key = $', filter.monitorKey],
@@ -214,13 +241,13 @@ export async function findIncident(
   db: Queryable,
   projectId: string,
   incidentId: string,
-): Promise<IncidentRow | undefined> {
+): Promise<ListedIncident | undefined> {
   const { rows } = await db.query({
     name: 'find-incident',
-    text: `select ${INCIDENT_COLUMNS} from incidents i where i.project_id = $1 and i.incident_id = $2`,
+    text: `select ${sql.select(LISTED, 'i')} from incidents i where i.project_id = $1 and i.incident_id = $2`,
     values: [projectId, incidentId],
   });
-  return rows.map(toIncidentRow)[0];
+  return rows.map(toListed)[0];
 }
 
 /** Reads the incident and locks its row. Lock the monitor's live row before, if the monitor exists. */

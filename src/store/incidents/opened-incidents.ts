@@ -11,7 +11,15 @@ import { INCIDENT, INCIDENT_ROW, type IncidentRow } from './incidents.ts';
 /** In which incidents differ that open at one moment. The rest is as `openIncident` makes it. */
 type Cause = Pick<
   Incident,
-  'incidentId' | 'kind' | 'measurement' | 'rule' | 'openSequence' | 'severity' | 'deadlineMs' | 'summary'
+  | 'incidentId'
+  | 'kind'
+  | 'measurement'
+  | 'rule'
+  | 'openSequence'
+  | 'severity'
+  | 'deadlineMs'
+  | 'summary'
+  | 'heldMs'
 >;
 
 /** What the first event has besides its incident. */
@@ -33,10 +41,10 @@ export interface Openings {
   woken?: readonly LiveRow[];
 }
 
-const { incidentId, kind, measurement, rule, openSequence, severity, deadlineMs, summary } = INCIDENT;
+const { incidentId, kind, measurement, rule, openSequence, severity, deadlineMs, summary, heldMs } = INCIDENT;
 const ROW: Columns<Omit<OpenedIncident, 'delivery'>> = {
   ...INCIDENT_ROW,
-  incident: { incidentId, kind, measurement, rule, openSequence, severity, deadlineMs, summary },
+  incident: { incidentId, kind, measurement, rule, openSequence, severity, deadlineMs, summary, heldMs },
 };
 const FIRST_EVENT: Columns<FirstEvent> = {
   deliveryId: OUTBOX.deliveryId,
@@ -50,13 +58,16 @@ const OPENED: Columns<OpenedIncident> = { ...ROW, delivery: FIRST_EVENT };
 const SHARED = 'project_id, monitor_key, monitor_id, incident_id';
 const EVENT: IncidentEvent = 'incident.opened';
 
+/** A held alert is not out. */
+const alertedAt = (openedAt: string) => `case when v.held_until is null then ${openedAt} end`;
+
 /** The columns that are not named have the defaults of the table. */
 function openSql(bind: Bind<Openings>): string {
   const openedAt = fromMillis(bind(({ openedMs }) => openedMs));
   return `v as materialized (select * from ${sql.unnest(OPENED, bind, ({ incidents }) => incidents)}),
     opened as (
       insert into incidents (${sql.names(ROW)}, state, last_sequence, event_sequence, opened_at, alerted_at)
-      select ${sql.values(ROW)}, 'open', v.open_sequence, (v.delivery_id is not null)::integer, ${openedAt}, ${openedAt}
+      select ${sql.values(ROW)}, 'open', v.open_sequence, (v.delivery_id is not null)::integer, ${openedAt}, ${alertedAt(openedAt)}
       from v)
     insert into deliveries (${SHARED}, ${sql.names(FIRST_EVENT)}, event, sequence, next_attempt_at)
     select ${SHARED}, ${sql.values(FIRST_EVENT)}, '${EVENT}', 1, ${fromMillis('v.created_at')}
@@ -76,7 +87,7 @@ const { projectId: _ofLiveRow, ...AT_PLACE } = ROW;
 const OPEN_IN_SHARD = statement('insert-incidents-in-shard', (bind: Bind<Openings>) => {
   const openedAt = fromMillis(bind(({ openedMs }) => openedMs));
   return `insert into incidents (project_id, ${sql.names(AT_PLACE)}, state, last_sequence, event_sequence, opened_at, alerted_at)
-    select l.project_id, ${sql.values(AT_PLACE)}, 'open', v.open_sequence, (v.delivery_id is not null)::integer, ${openedAt}, ${openedAt}
+    select l.project_id, ${sql.values(AT_PLACE)}, 'open', v.open_sequence, (v.delivery_id is not null)::integer, ${openedAt}, ${alertedAt(openedAt)}
     ${openedInShard(bind)}`;
 });
 const SEND_IN_SHARD = statement(

@@ -66,6 +66,7 @@ export const LIVE_STATE: Columns<LiveState> = {
   excusedMs: column.plain('excused_ms', 'bigint'),
   excusedBeats: column.plain('excused_beats', 'integer'),
   escalatesMs: column.plain('escalates_ms', 'bigint'),
+  holdMs: column.plain('hold_ms', 'bigint'),
   recursFromMs: column.plain('recurs_from_ms', 'bigint'),
   recursUntilMs: column.plain('recurs_until_ms', 'bigint'),
   ruleStates: column.line('rule_states'),
@@ -196,6 +197,7 @@ export const WOKEN_STATE = {
   excusedMs: LIVE_STATE.excusedMs,
   excusedBeats: LIVE_STATE.excusedBeats,
   escalatesMs: LIVE_STATE.escalatesMs,
+  holdMs: LIVE_STATE.holdMs,
   recursFromMs: LIVE_STATE.recursFromMs,
   recursUntilMs: LIVE_STATE.recursUntilMs,
 };

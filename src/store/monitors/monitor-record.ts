@@ -49,6 +49,7 @@ export const TIMING: Columns<TimingConfiguration> = {
   recoveryBeats: column.plain('recovery_beats', 'smallint'),
   missedBeatsToOpen: column.plain('missed_beats_to_open', 'smallint'),
   maintenanceSchedules: column.json('maintenance_schedules'),
+  dependsOn: column.json('depends_on'),
 };
 
 export const LABELED: Columns<Pick<MonitorConfiguration, 'name' | 'labels'>> = {

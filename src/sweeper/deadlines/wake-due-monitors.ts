@@ -24,6 +24,7 @@ import { isDistributed } from '../../store/postgres/engine.ts';
 import type { Pool, Queryable } from '../../store/postgres/pool.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
 import { readOutages } from '../../store/upkeep/service-clock.ts';
+import { readCauses } from './read-causes.ts';
 import { splitBatch } from './split-batch.ts';
 
 export interface WokenBatch extends Omit<DueMonitors, 'rows'> {
@@ -170,12 +171,14 @@ async function wakeRows(
   // Read after the horizon: an outage commits together with the horizon behind it.
   const outages = mergeOutages(await readOutages(tx, sinceMs));
   const moment: Moment = { nowMs: clock.nowMs, horizonMs: clock.uptoMs, outages };
+  const causes = await readCauses(tx, rows, { monitors, incidents, nowMs: clock.nowMs });
   for (const row of rows) {
     if (atFault.has(row)) continue;
     const open = incidents.get(row.monitorKey) ?? [];
     const live = isAlone ? { ...row.live, openIncidents: open.length } : row.live;
     const known = { incidents: open, rules: rules.get(row.monitorKey) };
-    decide({ ...work, moment }, { ...row, live }, monitors.get(row.monitorKey), known);
+    const about = { ...moment, causes: causes.get(row.monitorKey) };
+    decide({ ...work, moment: about }, { ...row, live }, monitors.get(row.monitorKey), known);
   }
   await recordTransitions(tx, work.transitions, clock.nowMs, work.changed);
   return {

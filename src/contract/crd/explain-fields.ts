@@ -67,6 +67,7 @@ export const MONITOR_TEXTS: Texts = {
   'spec.maintenance.startsAt': 'Start of the window, RFC 3339.',
   'spec.maintenance.endsAt': 'End of the window, RFC 3339, at most 30 days after its start.',
   'spec.maintenance.reason': 'Why, for people.',
+  'spec.dependsOn.*.name': 'Name of the Monitor.',
   'spec.callback.kind':
     '`organization_default`: the default endpoint of the organization. `named`: callbackRef or alias. `inline`: url. `disabled`: nowhere.',
   'spec.callback.callbackRef.name': 'Name of the Callback.',

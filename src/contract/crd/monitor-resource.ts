@@ -12,6 +12,7 @@ import {
   timestamp,
   YEAR_SECONDS,
 } from '../fields/field.ts';
+import { MAX_DEPENDENCIES } from '../resources/dependencies.ts';
 import { openIncident } from '../resources/incident.ts';
 import { MAX_MAINTENANCE_SCHEDULES } from '../resources/maintenance-schedule.ts';
 import {
@@ -153,6 +154,14 @@ export function monitorResourceSpec(limits: ContractLimits) {
         .optional()
         .describe(
           'Windows that come again and again, one at each of these times. Those of the annotation `beatkeeper.dev/maintenance` of the namespace come on top.',
+        ),
+      dependsOn: z
+        .array(localRef)
+        .max(MAX_DEPENDENCIES)
+        .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] })
+        .optional()
+        .describe(
+          'Monitors of this namespace and jurisdiction: while one of them is down, incidents of this one send no alert.',
         ),
       callback: callback.optional().describe('Where alerts go. Default: `{kind: organization_default}`.'),
       measurements: resourceMeasurements

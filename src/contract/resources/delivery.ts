@@ -1,6 +1,7 @@
 // Deliveries of alerts, their attempts, and the body that a receiver gets (docs/contract/callbacks.md).
 import { z } from 'zod';
 import { DELIVERY_EVENTS, DELIVERY_STATES } from '../../domain/callback.ts';
+import { MOST_COUNTED } from '../../domain/dependency.ts';
 import { identifier, integer, MAX_SAFE, timestamp } from '../fields/field.ts';
 import { incident, incidentState } from './incident.ts';
 import { monitorOrigin } from './origin.ts';
@@ -54,6 +55,11 @@ export const alertEvent = z
           lastBeatAt: timestamp.optional(),
           nextDeadlineAt: timestamp.optional(),
           origin: monitorOrigin.optional(),
+          dependents: integer(1, MOST_COUNTED)
+            .optional()
+            .describe(
+              'How many active monitors depend on it, directly or through others; 1,000 stands for more too.',
+            ),
         })
         .optional(),
       sequence: integer(1, MAX_SAFE).optional().describe('Counts from 1 without gaps in each incident.'),

@@ -121,6 +121,16 @@ describe('the body of a webhook', () => {
     expect(there + gone).not.toContain('planted');
   });
 
+  it.each([
+    [1, '1 more monitor depends on it.'],
+    [12, '12 more monitors depend on it.'],
+    [1000, '1000 or more monitors depend on it.'],
+  ])('says how many monitors depend on the one at fault: %i', (dependents, words) => {
+    const { incident, monitor } = JSON.parse(buildIncidentEvent(event({ dependents }))).data;
+    expect(monitor.dependents).toBe(dependents);
+    expect(incident.summary).toBe(`No beat for 2 hours. ${words}`);
+  });
+
   it('a body that is too long keeps what says that the object is gone', () => {
     const long = '☂'.repeat(6_000);
     const origin = { kind: 'Monitor', namespace: 'n'.repeat(63), name: 'm'.repeat(253), uid: 'u' } as const;

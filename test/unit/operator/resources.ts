@@ -51,6 +51,7 @@ export function desired(
 ): DesiredMonitor {
   const facts = {
     ...{ id: 'mon_1', projectId: 'p1', alias, rules, namespace },
+    dependencies: { ids: undefined, faults: [] },
     ...{ isRetryDue: false, nowMs: NOW },
   };
   return desiredMonitor(monitorObject(spec, metadata), facts);

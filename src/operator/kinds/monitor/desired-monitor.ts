@@ -8,6 +8,7 @@ import { defaultAlias, defaultName } from '../../pass/identity.ts';
 import type { Desired } from '../../pass/kind.ts';
 import { SECRET_SUFFIX } from '../../resources/names.ts';
 import { type AppliedRule, type GivenRule, isSameRule } from '../rule/apply/given-rules.ts';
+import type { WantedDependencies } from './dependencies-of-monitor.ts';
 import {
   maintenanceTextIn,
   ownMaintenance,
@@ -29,6 +30,7 @@ export interface DesiredMonitor extends Desired {
   maintenance: Spec['maintenance'];
   /** Of the spec and of the namespace. With a fault the monitor keeps what it has. */
   recurring: WantedMaintenance;
+  dependencies: WantedDependencies;
   /** What Rules give to the monitor, beside the measurements of the spec. */
   rules: readonly GivenRule[];
   secretName: string;
@@ -42,6 +44,7 @@ export interface DesiredMonitorFacts {
   rules: readonly GivenRule[];
   /** Undefined where the operator may not read it. */
   namespace: KubeObject | undefined;
+  dependencies: WantedDependencies;
   /** Rules that the API has refused may be tried again. */
   isRetryDue: boolean;
   nowMs: number;
@@ -65,9 +68,11 @@ export function desiredMonitor(object: MonitorObject, facts: DesiredMonitorFacts
   const given = rules.length === 0 ? undefined : rules.map(hashedRule);
   const { namespace } = facts;
   const shared = maintenanceTextIn(namespace);
-  const hash = contentHash({ monitorId: id, projectId, ...derived, told, given, shared });
+  const { dependencies } = facts;
+  const { ids } = dependencies;
+  const hash = contentHash({ monitorId: id, projectId, ...derived, told, given, shared, ids });
   const recurring = wantedMaintenance(spec.maintenanceSchedules, namespace);
-  const desired = { id, projectId, ...derived, spec, maintenance, recurring, rules, hash };
+  const desired = { id, projectId, ...derived, spec, maintenance, recurring, dependencies, rules, hash };
   // What the API has refused, and is not asked for now, is not the object's.
   const isTried = facts.isRetryDue || parseSpecHash(object.status?.specHash).desired !== hash;
   const had = isTried ? rules : rules.filter((one) => !isRefused(object, one));
@@ -131,7 +136,7 @@ export const SCALAR_FIELDS = [
 
 /**
  * Names: `graceSeconds`, `schedule`, `schedule.timeZone`, `labels.<key>`, `measurements.<key>`,
- * `measurements.<key>.<field>`, `callback`, `lifecycle`, `maintenance`, `maintenanceSchedules`.
+ * `measurements.<key>.<field>`, `callback`, `lifecycle`, `maintenance`, `maintenanceSchedules`, `dependsOn`.
  */
 function ownedFieldsOf({
   spec,
@@ -140,7 +145,7 @@ function ownedFieldsOf({
   recurring,
 }: Pick<DesiredMonitor, 'spec' | 'labels' | 'maintenance' | 'recurring'>): string[] {
   const fields: string[] = SCALAR_FIELDS.filter((field) => spec[field] !== undefined);
-  for (const field of ['name', 'schedule', 'lifecycle', 'callback'] as const) {
+  for (const field of ['name', 'schedule', 'lifecycle', 'callback', 'dependsOn'] as const) {
     if (spec[field] !== undefined) fields.push(field);
   }
   if (spec.schedule?.timeZone !== undefined) fields.push('schedule.timeZone');
@@ -192,7 +197,10 @@ function givenFieldsOf({ status }: MonitorObject, rules: readonly GivenRule[]): 
   });
 }
 
-/** The body of POST /v1/monitors. Measurements, lifecycle and maintenance are set afterwards. */
+/**
+ * The body of POST /v1/monitors. Measurements, lifecycle and maintenance are set afterwards; so is what it depends on, so that the
+ * monitor is watched where the API refuses that.
+ */
 export function createMonitorBodyOf(desired: DesiredMonitor): OperationRequest<'createMonitor'>['body'] {
   const { spec } = desired;
   return {

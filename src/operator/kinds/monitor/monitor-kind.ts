@@ -29,6 +29,7 @@ import { CALLBACK_IDENTITY, type CallbackObject } from '../callback/callback-obj
 import { givenRules } from '../rule/apply/given-rules.ts';
 import { type RuleObject, rulesNear } from '../rule/rule-object.ts';
 import { BeatWrites } from './beat-writes.ts';
+import { dependencyCondition, dependencyKeys, wantedDependencies } from './dependencies-of-monitor.ts';
 import { createMonitorBodyOf, type DesiredMonitor, desiredMonitor } from './desired-monitor.ts';
 import { describeIncident, IncidentEnds } from './ended-incidents.ts';
 import { ExternalMonitor } from './external-monitor.ts';
@@ -81,6 +82,7 @@ const INDEXES: Record<string, StoreIndex<MonitorObject>> = {
     return binding.kind === 'named' ? [binding.alias] : [];
   },
   waitsForCallback,
+  dependsOn: dependencyKeys,
 };
 
 export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, ExternalMonitor> {
@@ -89,7 +91,10 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   readonly keptFields = [];
   readonly initialConditions = MONITOR_PENDING;
   readonly concurrency = 8;
-  /** Indexes: `callbackRef` (`namespace/name`), `alertsTo` (`default`, an alias), `waitsForCallback` (`project`, `default`). */
+  /**
+   * Indexes: `callbackRef` and `dependsOn` (`namespace/name`), `alertsTo` (`default`, an alias), `waitsForCallback` (`project`,
+   * `default`).
+   */
   readonly cache: ObjectCache<MonitorObject>;
   readonly secret: MonitorSecret;
   readonly events: ObjectEvents<'Archived' | 'IncidentOpened' | 'IncidentRecovered' | 'IncidentResolved'>;
@@ -149,7 +154,11 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     const memory = this.cache.memoryOf(object);
     const isDue = isRetryDue({ object, memory }, this.#context.settings.refusalRetryMs);
     const namespace = this.#context.namespaces.get(object.metadata.namespace ?? '');
-    const desired = desiredMonitor(object, { ...facts, alias, rules, namespace, isRetryDue: isDue });
+    const dependencies = wantedDependencies(object, facts.projectId, (key) => this.cache.get(key));
+    const desired = desiredMonitor(object, {
+      ...facts,
+      ...{ alias, rules, namespace, dependencies, isRetryDue: isDue },
+    });
     const fault = 'fault' in desired.recurring ? desired.recurring.fault : undefined;
     if (fault !== undefined && fault !== memory.maintenanceFault)
       this.events.record(object, 'Refused', fault);
@@ -265,7 +274,8 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
       checks: this.#context.destinationChecks,
       changed: () => this.#enqueue([object]),
     });
-    return [fault === undefined ? ready : { type: 'Ready', status: 'False', ...fault }];
+    if (fault !== undefined) return [{ type: 'Ready', status: 'False', ...fault }];
+    return [dependencyCondition(desired.dependencies) ?? ready];
   }
 
   /** Of the monitor that the pass is about, and never of the one that the status names: that may be another project's. */

@@ -42,11 +42,22 @@ export function planMonitor(desired: DesiredMonitor, facts: MonitorPlanFacts): M
     ...splitPatch(patch).map((part): MonitorStep => ({ call: 'patch', patch: part })),
     ...(binding === undefined ? [] : [{ call: 'binding', binding } as const]),
   ];
+  const dependsOn = planDependencies(desired, facts.record, released);
+  const last: MonitorStep[] = dependsOn === undefined ? [] : [{ call: 'patch', patch: { dependsOn } }];
   // Pausing comes first and resuming last, so that a half-configured monitor opens no incident.
   const stops = lifecycle.steps.some(({ body }) => body.action === 'pause' || body.action === 'archive');
   return {
-    steps: stops ? [...lifecycle.steps, ...configuration] : [...configuration, ...lifecycle.steps],
-    fields: [...Object.keys(patch), ...(binding === undefined ? [] : ['callback']), ...lifecycle.fields],
+    steps: [
+      ...(stops ? [...lifecycle.steps, ...configuration] : [...configuration, ...lifecycle.steps]),
+      // The API may refuse it: all else is done then.
+      ...last,
+    ],
+    fields: [
+      ...Object.keys(patch),
+      ...(binding === undefined ? [] : ['callback']),
+      ...lifecycle.fields,
+      ...(dependsOn === undefined ? [] : ['dependsOn']),
+    ],
   };
 }
 
@@ -100,6 +111,16 @@ function planSchedules(
   if (goes && current.length > 0) return { maintenanceSchedules: null };
   const isSame = schedules === undefined || isDeepStrictEqual(plainOf(schedules), plainOf(current));
   return isSame ? {} : { maintenanceSchedules: schedules };
+}
+
+/** Undefined: it has what it should have. */
+function planDependencies(
+  { dependencies: { ids } }: DesiredMonitor,
+  { dependsOn: current = [] }: Monitor,
+  released: ReadonlySet<string>,
+): MonitorPatch['dependsOn'] {
+  if (ids === undefined) return released.has('dependsOn') && current.length > 0 ? null : undefined;
+  return isDeepStrictEqual([...ids].sort(), [...current].sort()) ? undefined : [...ids];
 }
 
 /** Without fields that are undefined. */

@@ -11,6 +11,7 @@ import type { CallbackObject } from '../callback/callback-object.ts';
 import { changesRejection, concernsDefault, concernsTargets } from '../callback/callback-watches.ts';
 import { changesGivenRules, names } from '../rule/matching.ts';
 import { objectsNear, type RuleObject } from '../rule/rule-object.ts';
+import { changesDependents } from './dependencies-of-monitor.ts';
 import { MONITOR_IDENTITY, type MonitorObject } from './monitor-object.ts';
 import { isBeatItem } from './monitor-status.ts';
 import { RuleSpread } from './rules/rule-spread.ts';
@@ -37,6 +38,10 @@ export function watchMonitors(
     const { projectId, monitorId } = former?.status ?? {};
     if (isLeft && projectId !== undefined && monitorId !== undefined)
       statusCache.delete(projectId, monitorId);
+  });
+  monitors.subscribe(({ type, key, object, previous }) => {
+    if (type === 'updated' && !changesDependents(previous, object)) return;
+    enqueue(monitors.listBy('dependsOn', key));
   });
   callbacks.subscribe((change) => {
     const isRejection = changesRejection(change);

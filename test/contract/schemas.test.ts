@@ -174,6 +174,8 @@ const TABLE: [name: string, schema: z.ZodType, good: unknown[], bad: unknown[]][
       named({ schedule: { cron: '* * * * *' } }),
       named({ description: 'a\nb\t', recoveryBeats: 10, missedBeatsToOpen: 10, awaitFirstBeat: false }),
       named({ name: 'a'.repeat(160), description: 'ü'.repeat(1000), jurisdiction: 'fedramp' }),
+      named({ dependsOn: [] }),
+      named({ dependsOn: Array.from({ length: 16 }, (_, index) => `m${index}`) }),
     ],
     [
       {},
@@ -200,6 +202,10 @@ const TABLE: [name: string, schema: z.ZodType, good: unknown[], bad: unknown[]][
       named({ lifecycle: 'active' }),
       named({ publishUrl: 'x' }),
       named({ monitorId: 'a b' }),
+      named({ dependsOn: Array.from({ length: 17 }, (_, index) => `m${index}`) }),
+      named({ dependsOn: ['a', 'a'] }),
+      named({ dependsOn: ['a b'] }),
+      named({ dependsOn: 'a' }),
     ],
   ],
   [

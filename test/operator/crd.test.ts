@@ -52,6 +52,7 @@ const goodMonitors: Record<string, object> = {
     missedBeatsToOpen: 2,
     lifecycle: 'active',
     maintenance: { startsAt: '2026-01-01T00:00:00Z', endsAt: '2026-01-31T00:00:00Z', reason: 'move' },
+    dependsOn: [{ name: 'postgres' }, { name: 'queue' }],
     callback: { kind: 'named', callbackRef: { name: 'oncall' } },
     measurements: {
       rows: { ...rule, maximum: 10, unit: 'rows', ruleAction: { mode: 'active', version: 1 } },
@@ -101,6 +102,12 @@ const badMonitors: [name: string, spec: object, words: string][] = [
     'long-window',
     { maintenance: { ...window, endsAt: '2026-01-31T00:00:01Z' } },
     'at most 30 days after startsAt',
+  ],
+  ['depends-twice', { dependsOn: [{ name: 'a' }, { name: 'a' }] }, 'Duplicate value'],
+  [
+    'depends-on-many',
+    { dependsOn: Array.from({ length: 17 }, (_, index) => ({ name: `a${index}` })) },
+    'must have at most 16 items',
   ],
   ['named-without', { callback: { kind: 'named' } }, 'the kind named needs callbackRef'],
   [

@@ -161,6 +161,8 @@ describe('the patch of a configuration', () => {
       [],
       undefined,
     ],
+    ['dependencies that left the spec', {}, { dependsOn: ['mon_2'] }, ['dependsOn'], { dependsOn: null }],
+    ['dependencies of others', {}, { dependsOn: ['mon_2'] }, [], undefined],
     ['a measurement without rules', { measurements: { rows: {} } }, {}, [], { measurements: { rows: {} } }],
     [
       'a disabled rule',

@@ -111,7 +111,7 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
         await fixture.kube.client.delete(MONITORS, ref);
         await fixture.kube.client.delete(CALLBACKS, ref);
       }
-      expect(count).toBeGreaterThan(12);
+      expect(count).toBeGreaterThan(11);
     },
     600_000,
   );

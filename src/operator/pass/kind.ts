@@ -163,6 +163,11 @@ export interface Kind<O extends ReconciledObject, D extends Desired, E> {
   /** Reads the external resource; false if it does not exist. */
   observe(external: E, object: O): Promise<boolean>;
   create(work: Work<O, D, E>, how: Creation): Promise<void>;
+  /**
+   * Whether `create` failed because the own id of the object is there already. A kind with this hook creates for a new object
+   * without a read before.
+   */
+  isOwnTaken?(error: unknown): boolean;
   /** The origin of the external resource, as last read or changed. */
   originOf(external: E): KnownOrigin | undefined;
   /** Gives the external resource to an object, or to none. */

@@ -84,12 +84,11 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
   async #sync(work: Work<O, D, E>): Promise<void> {
     const context = this.#context;
     const kind = this.#kind;
+    const isNew = this.#isNew(work.object);
     await this.#claim(work, work.desired.id);
     await this.#leaveFormer(work);
-    await announceFields(context, kind, work);
     const formerId = statusIdOf(kind.identity, work.object);
-    const exists = await kind.observe(work.external, work.object);
-    const isCreated = !exists && (await this.#create(work, formerId));
+    const isCreated = isNew ? await this.#createNew(work) : await this.#createMissing(work, formerId);
     const { id, projectId, hash } = work.desired;
     const named = { [kind.identity.statusField]: id, projectId };
     const isTakenOver = !isCreated && formerId !== id;
@@ -185,6 +184,34 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
     work.object = { ...object, status: Object.fromEntries(kept) };
   }
 
+  /**
+   * No pass has claimed the object, so none has created anything for it. A claim that is taken off by hand leaves no trace:
+   * `#createNew` finds out.
+   */
+  #isNew({ metadata, status }: O): boolean {
+    const { identity } = this.#kind;
+    const isClaimed = hasFinalizer({ metadata }, FINALIZER) || metadata.annotations?.[identity.annotation];
+    return !isClaimed && status?.ownedFields === undefined && status?.projectId === undefined;
+  }
+
+  /** Creates without a read before, and without an announcement: the origin has the fields, and is part of the creation. */
+  async #createNew(work: Work<O, D, E>): Promise<boolean> {
+    if (this.#kind.isOwnTaken === undefined) return await this.#createMissing(work, undefined);
+    try {
+      return await this.#create(work, undefined);
+    } catch (error) {
+      if (!this.#kind.isOwnTaken(error)) throw error;
+      return await this.#createMissing(work, undefined);
+    }
+  }
+
+  /** Announces the fields of what is there, or was: the next pass knows them after a crash. False if there was a resource. */
+  async #createMissing(work: Work<O, D, E>, formerId: string | undefined): Promise<boolean> {
+    await announceFields(this.#context, this.#kind, work);
+    const exists = await this.#kind.observe(work.external, work.object);
+    return !exists && (await this.#create(work, formerId));
+  }
+
   /** False if there is a resource: an earlier pass created it under the next id, or an earlier object of this name had it. */
   async #create(work: Work<O, D, E>, formerId: string | undefined): Promise<boolean> {
     const kind = this.#kind;
@@ -201,6 +228,8 @@ export class Reconciler<O extends ReconciledObject, D extends Desired, E> {
         return !exists && (await this.#create(work, formerId));
       }
       if (originHolderOf(error) === undefined) throw error;
+      // No origin keeps the fields until it is set.
+      await announceFields(this.#context, kind, work);
       await kind.create(work, { ...how, hasOrigin: false });
     }
     const { noun } = kind.identity;

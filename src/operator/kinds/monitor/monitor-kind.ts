@@ -1,6 +1,6 @@
 // The hooks of the kind Monitor: one monitor at the API for each object, its publish address in a Secret, and its status
 // from the status feed.
-import { type ApiProblem, isGone } from '../../../client/api-problem.ts';
+import { type ApiProblem, isGone, isTaken } from '../../../client/api-problem.ts';
 import { MONITOR_PENDING } from '../../../contract/crd/monitor-resource.ts';
 import type { Monitor } from '../../../contract/resources/monitor.ts';
 import { type ConditionFacts, findCondition } from '../../../kube/conditions.ts';
@@ -197,6 +197,10 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     }
     const origin = hasOrigin ? newOrigin('Monitor', object, desired) : undefined;
     await external.create({ ...createMonitorBodyOf(desired), origin });
+  }
+
+  isOwnTaken(error: unknown): boolean {
+    return isTaken(error, 'monitorId');
   }
 
   originOf({ record }: ExternalMonitor): KnownOrigin | undefined {

@@ -8,26 +8,43 @@ import {
   type SuppressedBy,
   type Transition,
 } from './incident.ts';
-import type { LiveState, Timing } from './monitor.ts';
+import { windowAt } from './maintenance.ts';
+import type { LiveState, Outage, Timing } from './monitor.ts';
+import { deadlinesOf } from './silence.ts';
 
 /** How long an alert is held: two deadlines of one cause may pass in either order. */
 export const HOLD_MS = 30_000;
-/** How often a suppressed incident asks whether its cause has ended. */
-export const RECHECK_MS = 60_000;
+/** How often a suppressed incident asks about its cause by itself: a job of the sweeper wakes it when that has ended. */
+export const RECHECK_MS = 10 * 60_000;
+/** How often one that recovers is looked at, and for how long at most: one that flaps is told of. */
+const RECOVERING_MS = 60_000;
+const MOST_RECOVERING_MS = 5 * 60_000;
 /** How long alerts wait for the sweeper to decide about the deadline of a cause that has passed. */
 export const MOST_UNDECIDED_MS = 5 * 60_000;
 const UNDECIDED_MS = 5_000;
 
 /** What is known of the monitors that a monitor depends on, directly or through others. */
 export interface Causes {
-  /** The nearest one that is down, of those the one that has been for longest. */
+  /** The nearest one that is down and has told somebody, or will; of those the one that has been for longest. */
   down?: SuppressedBy;
   /** The deadline of one has just passed, and no sweeper has decided about it yet. */
   isUndecided: boolean;
-  /** Incidents that suppress those of this monitor: when they ended; absent while they are open, or where they are gone. */
+  /** The one that was down last, of those that told somebody, and when that ended. */
+  last?: SuppressedBy & { endedMs: number };
+  /** When the incidents ended that suppress those of this monitor, by id; absent while they are open. */
   ended: ReadonlyMap<string, number>;
-  /** Every incident by which a cause is down now. */
-  open: ReadonlySet<string>;
+}
+
+/** The moment of a decision. */
+export interface HoldMoment {
+  nowMs: number;
+  /** Nothing that is due after it is decided: beats before it may be unknown. */
+  horizonMs: number;
+  /** As `mergeOutages` returns them. */
+  outages: readonly Outage[];
+  /** When the organization was last served again after a suspension. */
+  returnedMs?: number;
+  causes?: Causes;
 }
 
 const OPENING: ReadonlySet<IncidentEvent> = new Set(['incident.opened', 'incident.reopened']);
@@ -55,32 +72,29 @@ export function holdAlerts(
 function holdAlert(transition: Transition, nowMs: number): Transition {
   const { incident, event } = transition;
   if (!event || !OPENING.has(event.type)) return transition;
-  // No alert is out that another one would come too soon after.
-  return {
-    ...transition,
-    event: undefined,
-    incident: { ...incident, heldMs: nowMs + HOLD_MS, alertedMs: undefined },
-  };
+  // One that flaps keeps its first moment. No alert is out that another one would come too soon after.
+  const { heldMs = incident.suppressedBy ? undefined : nowMs + HOLD_MS } = incident;
+  return { ...transition, event: undefined, incident: { ...incident, heldMs, alertedMs: undefined } };
 }
 
 /**
- * What becomes of held and suppressed incidents at `nowMs`: the alert goes out, it is suppressed, or the question is put again
- * at `live.holdMs`.
+ * What becomes of held and suppressed incidents: the alert goes out, it is suppressed, or the question is put again at
+ * `live.holdMs`.
  */
 export function decideHeld(
   timing: Timing,
   live: LiveState,
   incidents: readonly Incident[],
-  moment: { nowMs: number; causes?: Causes },
+  moment: HoldMoment,
 ): { live: LiveState; transitions: Transition[] } {
-  const { nowMs, causes } = moment;
-  if (live.holdMs === undefined || live.holdMs > nowMs) return { live, transitions: [] };
-  if (causes === undefined) return { live: { ...live, holdMs: nowMs + RECHECK_MS }, transitions: [] };
+  const { nowMs, horizonMs, causes } = moment;
+  if (live.holdMs === undefined || live.holdMs > horizonMs) return { live, transitions: [] };
+  if (causes === undefined) return { live: { ...live, holdMs: nowMs + RECOVERING_MS }, transitions: [] };
   const decided = incidents
     .filter((incident) => isHeld(incident) && !hasEnded(incident))
-    .map((incident) => decide(timing, live, incident, { nowMs, causes }));
-  const moments = decided.flatMap(({ incident }) => nextLook(incident, nowMs) ?? []);
-  const holdMs = moments.length === 0 ? undefined : Math.min(...moments);
+    .map((incident) => decide(timing, live, incident, { ...moment, causes }));
+  const looks = decided.flatMap(({ incident }) => nextLook(incident, nowMs) ?? []);
+  const holdMs = looks.length === 0 ? undefined : Math.min(...looks);
   const changed = decided.filter(({ incident, event }) => event || !incidents.includes(incident));
   return { live: { ...live, holdMs }, transitions: changed };
 }
@@ -91,56 +105,92 @@ export function nextLook(incident: Incident, nowMs: number): number | undefined 
   return incident.heldMs ?? nowMs + RECHECK_MS;
 }
 
-type Moment = { nowMs: number; causes: Causes };
+type Moment = HoldMoment & { causes: Causes };
 
 function decide(timing: Timing, live: LiveState, incident: Incident, moment: Moment): Transition {
-  const { nowMs, causes } = moment;
+  const { nowMs, horizonMs, causes } = moment;
   const { heldMs, suppressedBy } = incident;
-  if (heldMs !== undefined && heldMs > nowMs) return unchanged(incident);
-  if (heldMs === undefined && suppressedBy !== undefined) {
-    if (causes.open.has(suppressedBy.incidentId)) return unchanged(incident);
-    if (causes.down) return unchanged({ ...incident, suppressedBy: causes.down });
-    const endedMs = causes.ended.get(suppressedBy.incidentId);
-    const dueMs =
-      endedMs === undefined ? nowMs : (deadlineAfter(timing, live, endedMs) ?? endedMs + timing.graceMs);
-    if (dueMs > nowMs) return unchanged({ ...incident, heldMs: dueMs });
-  }
+  if (heldMs !== undefined && heldMs > horizonMs) return unchanged(incident);
   if (causes.down) return suppress(incident, causes.down, nowMs);
-  if (incident.state === 'recovering') return unchanged({ ...incident, heldMs: nowMs + RECHECK_MS });
-  if (causes.isUndecided) return unchanged({ ...incident, heldMs: nowMs + UNDECIDED_MS });
-  return release(incident, nowMs);
+  const cause = endedCause(incident, causes);
+  if (cause) {
+    const dueMs = dueAfter(timing, live, cause.endedMs, moment);
+    if (dueMs > horizonMs) return suppress(incident, cause, nowMs, dueMs);
+  }
+  const sinceMs = incident.reopenedMs ?? incident.openedMs;
+  // It was suppressed, and nothing tells how long that took.
+  const isYoung = nowMs - sinceMs < MOST_RECOVERING_MS || suppressedBy !== undefined;
+  if (incident.state === 'recovering' && isYoung) return hold(incident, nowMs + RECOVERING_MS);
+  if (causes.isUndecided) return hold(incident, nowMs + UNDECIDED_MS);
+  // In a window no alert goes out, and one that is dropped is lost.
+  const window = windowAt(timing, nowMs);
+  return window ? hold(incident, window.endsMs) : release(incident, nowMs);
+}
+
+/** The cause that has suppressed it, or one that was down since it opened, if that has ended: the one that ended last. */
+function endedCause(incident: Incident, { last, ended }: Causes): Causes['last'] {
+  const { suppressedBy: by, openedMs, reopenedMs = openedMs } = incident;
+  const endedMs = by && ended.get(by.incidentId);
+  const known = by && endedMs !== undefined ? { ...by, endedMs } : undefined;
+  if (last === undefined || last.endedMs < reopenedMs) return known;
+  return known === undefined || known.endedMs < last.endedMs ? last : known;
+}
+
+/**
+ * One interval and grace from the end of its cause. What moves a deadline moves it too: outages of the service, beats that it
+ * could not take, a suspension.
+ */
+function dueAfter(
+  timing: Timing,
+  live: LiveState,
+  endedMs: number,
+  { outages, returnedMs = 0 }: Moment,
+): number {
+  const anchorMs = Math.max(endedMs, returnedMs, live.excusedMs ?? 0);
+  const deadlineMs = deadlineAfter(timing, live, anchorMs) ?? anchorMs + timing.graceMs;
+  const silence = { ...live, anchorMs, deadlineMs, unmovedMs: undefined, missedCount: 0 };
+  return deadlinesOf({ ...timing, missedBeatsToOpen: 1 }, silence, outages).at(-1) ?? deadlineMs;
 }
 
 const unchanged = (incident: Incident): Transition => ({ incident, isNew: false, entries: [] });
+const hold = (incident: Incident, heldMs: number): Transition => unchanged({ ...incident, heldMs });
 
-/** The cause has an alert of its own. */
-function suppress(incident: Incident, by: SuppressedBy, nowMs: number): Transition {
-  const isKnown = incident.suppressedBy !== undefined;
+/** The cause has an alert of its own. `heldMs`: until when it is given time, where the cause has ended. */
+function suppress(
+  incident: Incident,
+  { monitorId, incidentId }: SuppressedBy,
+  nowMs: number,
+  heldMs?: number,
+): Transition {
+  const before = incident.suppressedBy;
+  if (before?.incidentId === incidentId && incident.heldMs === heldMs) return unchanged(incident);
+  const by = { monitorId, incidentId };
   const detail = { event: openingOf(incident), reason: 'dependency', ...by };
   return {
-    incident: { ...incident, heldMs: undefined, suppressedBy: by },
+    incident: { ...incident, heldMs, suppressedBy: by },
     isNew: false,
-    entries: isKnown ? [] : [{ type: 'suppressed', atMs: nowMs, detail }],
+    entries: before ? [] : [{ type: 'suppressed', atMs: nowMs, detail }],
   };
 }
 
 /** The alert goes out after all. */
 function release(incident: Incident, nowMs: number): Transition {
+  const event = openingOf(incident);
   return {
     incident: { ...incident, heldMs: undefined, suppressedBy: undefined, alertedMs: nowMs },
     isNew: false,
-    entries: [],
-    event: { type: openingOf(incident) },
+    entries: [{ type: 'released', atMs: nowMs, detail: { event } }],
+    event: { type: event },
   };
 }
 
-function openingOf({ eventSequence }: Incident): IncidentEvent {
+function openingOf({ eventSequence }: Incident): 'incident.opened' | 'incident.reopened' {
   return eventSequence === 0 ? 'incident.opened' : 'incident.reopened';
 }
 
 /**
  * Why an event of an incident is not sent whose opening nobody was told of: `dependency`, or `held` where it came before
- * that was decided. An end takes the hold away.
+ * that was decided.
  */
 export function unsentReason({ incident, event }: Transition): 'dependency' | 'held' | undefined {
   if (!event || OPENING.has(event.type) || !isHeld(incident)) return undefined;

@@ -42,6 +42,7 @@ export const TIMELINE_TYPES = [
   'delivery',
   'service_outage',
   'suppressed',
+  'released',
 ] as const;
 export type TimelineType = (typeof TIMELINE_TYPES)[number];
 

@@ -2,7 +2,7 @@
 // of a window. Pure; the sweeper calls it for each row whose wake_ms has passed, under the row's lock.
 import { countOpen } from './beat.ts';
 import { beginRest, endRest, stopClock, withWake } from './deadline.ts';
-import { type Causes, decideHeld, holdAlerts, nextLook, RECHECK_MS } from './held-alerts.ts';
+import { type Causes, decideHeld, holdAlerts, nextLook } from './held-alerts.ts';
 import type { Incident, Opening, TimelineEntry, Transition } from './incident.ts';
 import { openIncident, violateIncident } from './incident.ts';
 import { escalateRules, isEscalationDue, type MonitorRules } from './judged-beat.ts';
@@ -90,10 +90,9 @@ function decideAlerts(
  * two successes that crosses the suspension teaches no cadence. Its maintenance schedules wake it again from its next beat on.
  */
 export function wakeSuspended(timing: Timing, live: LiveState, nowMs: number): LiveState {
-  // Nobody is told of anything meanwhile.
-  const holdMs = live.holdMs === undefined ? undefined : Math.max(live.holdMs, nowMs + RECHECK_MS);
-  const after = { ...restAt(timing, live, nowMs), gapBroken: true, holdMs };
-  return withWake({ ...timing, recurrence: undefined }, after, nowMs);
+  // Nobody is told of anything meanwhile: a job of the sweeper wakes what is held when the organization returns.
+  const after = { ...restAt(timing, live, nowMs), gapBroken: true, holdMs: undefined };
+  return { ...withWake({ ...timing, recurrence: undefined }, after, nowMs), holdMs: live.holdMs };
 }
 
 /** The deadline that has passed at `atMs` rests; runs and rules that have fallen due are forgotten. */

@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { findCondition } from '../../src/kube/conditions.ts';
 import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
+import { SECRETS } from '../../src/operator/resources/core-resources.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type OperatorFixture, openOperatorFixture } from './operator-fixture.ts';
 
@@ -62,6 +63,12 @@ describe('dependsOn of a Monitor', () => {
     await fixture.kube.client.delete(MONITORS, { name: 'disk', namespace: fixture.namespace });
     await fixture.monitorBecomes('backup', 'Ready', 'False', 'DependencyNotFound');
     await dependsOnBecomes('backup', undefined);
+    const isGone = () =>
+      fixture.monitor('disk').then(
+        () => false,
+        () => true,
+      );
+    await waitFor(isGone, { what: 'the object is gone' });
     await fixture.createMonitor('disk', on());
     await fixture.monitorBecomes('backup', 'Ready', 'True');
     await dependsOnBecomes('backup', [await idOf('disk')]);
@@ -73,13 +80,30 @@ describe('dependsOn of a Monitor', () => {
     await fixture.createMonitor('hen', on('egg'));
     await fixture.monitorBecomes('hen', 'Ready', 'True');
     await patch('egg', { dependsOn: [{ name: 'hen' }], graceSeconds: 900 });
-    await fixture.monitorBecomes('egg', 'Ready', 'False', 'Refused');
+    await fixture.monitorBecomes('egg', 'Ready', 'False', 'DependencyRefused');
+    await fixture.monitorBecomes('egg', 'Synced', 'True');
     expect(await messageOf('egg')).toContain('The monitor would depend on itself');
     const { body } = await fixture.api.expectSuccess('getMonitor', {
       params: { monitorId: await idOf('egg') },
     });
     expect(body.graceSeconds).toBe(900);
     expect(body.dependsOn).toBeUndefined();
+    // Another Monitor opens the circle.
+    await patch('hen', { dependsOn: null });
+    await fixture.monitorBecomes('egg', 'Ready', 'True');
+    await dependsOnBecomes('egg', [await idOf('hen')]);
+  });
+
+  it('that makes a chain too long leaves a new Monitor with its address, and watched', async () => {
+    for (let place = 1; place <= 9; place += 1) {
+      await fixture.createMonitor(`link-${place}`, on(...(place === 1 ? [] : [`link-${place - 1}`])));
+      if (place < 9) await fixture.monitorBecomes(`link-${place}`, 'Ready', 'True');
+    }
+    await fixture.monitorBecomes('link-9', 'Ready', 'False', 'DependencyRefused');
+    expect(await messageOf('link-9')).toContain('a chain of more than 8 monitors');
+    const { status } = await fixture.monitor('link-9');
+    expect(status?.publishSecretRef).toEqual({ name: 'link-9-beat' });
+    await fixture.kube.client.get(SECRETS, { name: 'link-9-beat', namespace: fixture.namespace });
   });
 
   it('is put back when it is changed elsewhere', async () => {

@@ -180,6 +180,98 @@ describe('an incident of a monitor that depends on another', () => {
     expect(await fixture.incidentsOf(job)).toMatchObject([{ state: 'resolved', sent: [] }]);
   });
 
+  it('is suppressed by a cause that was down and is over before it is decided, and has its time from then', async () => {
+    const { database, job } = await makePair();
+    await database.beat('fail');
+    await job.beat('fail');
+    await fixture.pass(20_000);
+    await database.beat('success');
+    const recoveredMs = fixture.clock.nowMs;
+    await fixture.pass(4 * MINUTE);
+    expect(await fixture.incidentsOf(job)).toMatchObject([
+      { suppressedBy: { incidentId: await idOf(database) }, sent: [] },
+    ]);
+    await database.beat('success');
+    await fixture.pass(3 * MINUTE);
+    const [incident] = await fixture.incidentsOf(job);
+    expect(incident).toMatchObject({
+      suppressedBy: null,
+      sent: [{ event: 'incident.opened', atMs: recoveredMs + 6 * MINUTE }],
+    });
+  });
+
+  it('alerts after a maintenance window in which its hold ends', async () => {
+    const { database, job } = await makePair();
+    await job.beat('fail');
+    await fixture.pass(10_000);
+    const { nowMs } = fixture.clock;
+    await job.act('enter_maintenance', { startsMs: nowMs, endsMs: nowMs + 4 * MINUTE });
+    await fixture.pass(3 * MINUTE);
+    await database.beat('success');
+    expect(await eventsOf(job)).toEqual([[]]);
+    await fixture.pass(2 * MINUTE);
+    expect(await eventsOf(job)).toEqual([['incident.opened']]);
+  });
+
+  it('alerts where it flaps for minutes', async () => {
+    const { database, job } = await makePair();
+    await job.patch({ recoveryBeats: 2 });
+    for (let round = 0; round < 20; round += 1) {
+      await job.beat(round % 2 === 0 ? 'fail' : 'success');
+      await fixture.pass(20_000);
+      await database.beat('success');
+    }
+    const [incident] = await fixture.incidentsOf(job);
+    expect(incident?.sent[0]?.event).toBe('incident.opened');
+  });
+
+  it('is not suppressed by a cause of which nobody was told', async () => {
+    const { database, job } = await makePair();
+    await fixture.clock.pool.query(
+      `update monitors set binding_kind = 'disabled' where project_id = $1 and monitor_id = $2`,
+      [database.name.projectId, database.name.monitorId],
+    );
+    await database.beat('fail');
+    await job.beat('fail');
+    await fixture.pass(2 * MINUTE);
+    expect(await eventsOf(database)).toEqual([[]]);
+    expect(await eventsOf(job)).toEqual([['incident.opened']]);
+  });
+
+  it('has its time again after an outage of Beatkeeper, and after a suspension', async () => {
+    for (const isSuspended of [false, true]) {
+      const { database, job } = await makePair();
+      await fixture.pass(8 * MINUTE);
+      await database.beat('success');
+      if (isSuspended) await job.setState('abuse_suspended');
+      await fixture.clock.pass(10 * MINUTE);
+      if (isSuspended) {
+        await fixture.pass(20_000);
+        await job.setState('active');
+        await fixture.clock.pool.query('update organizations set returned_at = clock_timestamp()');
+      } else await job.haveOutage(10 * MINUTE);
+      await database.beat('success');
+      await fixture.pass(5 * MINUTE);
+      expect([isSuspended, await eventsOf(job)]).toEqual([isSuspended, [[]]]);
+      await database.beat('success');
+      await fixture.pass(2 * MINUTE);
+      expect([isSuspended, await eventsOf(job)]).toEqual([isSuspended, [['incident.opened']]]);
+      for (const history of [job, database]) await history.act('archive');
+    }
+  });
+
+  it('alerts where a sweeper of the version before has taken its wake away', async () => {
+    const { job } = await makePair();
+    await job.beat('fail');
+    const { projectId, monitorKey } = await job.read();
+    await fixture.clock.pool.query(
+      'update monitor_live set wake_ms = deadline_ms where project_id = $1 and monitor_key = $2',
+      [projectId, monitorKey],
+    );
+    await fixture.pass(MINUTE);
+    expect(await eventsOf(job)).toEqual([['incident.opened']]);
+  });
+
   it('waits where a sweeper has not decided yet about the deadline of its cause', async () => {
     const { database, job } = await makePair();
     await job.beat('fail');

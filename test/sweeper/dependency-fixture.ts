@@ -1,6 +1,7 @@
 // Monitors that depend on each other, on a database with a clock of its own, and the alerts that they send.
 
 import type { MonitorConfiguration } from '../../src/domain/monitor.ts';
+import { sweepHeldAlerts } from '../../src/sweeper/upkeep/sweep-held-alerts.ts';
 import { type History, makeHistory } from '../api/explain-history.ts';
 import { type ClockedFixture, openClockedFixture } from '../support/clocked-fixture.ts';
 import { seedEndpoint } from '../support/seed.ts';
@@ -53,6 +54,7 @@ export async function openDependencyFixture(): Promise<DependencyFixture> {
       while (clock.nowMs < endMs) {
         await clock.pass(Math.min(LOOKS_MS, endMs - clock.nowMs));
         await moveClock(clock.pool, clock.nowMs);
+        await sweepHeldAlerts(clock);
         await drain(makeSweep(clock.pool));
       }
     },

@@ -32,6 +32,8 @@ export interface ObjectMemory<O extends KubeObject = KubeObject> {
   destination?: KnownDestination;
   /** The words of the last Event about the maintenance of its namespace. */
   maintenanceFault?: string | undefined;
+  /** What the API has said of the dependencies, and until when it is not asked again, ms of the process's clock. */
+  refusedDependencies?: { message: string; untilMs: number } | undefined;
   /** When a Rule that the API has refused may be tried again, ms of the process's clock. */
   rulesRetryAtMs?: number | undefined;
   /** A pass has found out whether the installation sends to the address. */

@@ -47,13 +47,6 @@ const REMEDIES: readonly Remedy[] = [
   { isOf: hasCode('service.service_suspended', 'service.permission_denied') },
   // The person may connect.
   { isOf: hasFault('not_connected') },
-  // Other monitors may depend on others by then.
-  { isOf: hasFault('circular') },
-  { isOf: hasFault('chain_too_long') },
-  {
-    isOf: ({ fieldErrors }) =>
-      fieldErrors.some(({ code, path }) => code === 'not_found' && path.includes('dependsOn')),
-  },
   // The other endpoint may be removed through the API.
   { isOf: (problem) => isTaken(problem, 'alias') },
 ];

@@ -1,7 +1,7 @@
 // Writes what the state machine decided: incidents, timelines and the outbox, for any number of monitors at once, in
 // the caller's transaction. The caller holds the locks of the live rows and writes those rows itself.
 import { buildIncidentEvent } from '../../delivery/formats/event.ts';
-import { unsentReason } from '../../domain/held-alerts.ts';
+import { isHeld, unsentReason } from '../../domain/held-alerts.ts';
 import { newId } from '../../domain/id.ts';
 import type { Incident, TimelineEntry, Transition } from '../../domain/incident.ts';
 import { type MonitorOrigin, toOriginRecord } from '../../domain/origin.ts';
@@ -63,11 +63,15 @@ export async function recordTransitions(
   const alerting = changed.filter(
     (monitor) => !monitor.suppressed && monitor.transitions.some((transition) => transition.event),
   );
-  // Caches of monitors do not know whether the object is gone.
-  const unknown = alerting.filter(({ origin }) => origin === undefined);
+  // Caches of monitors do not know whether the object is gone. The timeline tells of it too, where the alert is held.
+  const telling = changed.filter(
+    (monitor) =>
+      !monitor.suppressed && monitor.transitions.some(({ event, incident }) => event || isHeld(incident)),
+  );
+  const unknown = telling.filter(({ origin }) => origin === undefined);
   const opening = alerting.filter(({ transitions }) => transitions.some(tellsOfCause));
   const [targets, origins, dependents] =
-    alerting.length > 0
+    telling.length > 0
       ? await allAnswered([
           resolveTargets(tx, alerting),
           findOrigins(tx, unknown),
@@ -131,8 +135,8 @@ function alert(
   nowMs: number,
 ): { incident: Incident; entries: TimelineEntry[]; delivery?: OutboxRow } {
   const { incident, event } = transition;
-  if (!event) return transition;
   const entries = transition.entries.map((entry) => withOrphan(entry, monitor.origin));
+  if (!event) return { incident, entries };
   const reason = monitor.suppressed ?? unsentReason(transition) ?? reasonOf(target);
   if (reason !== undefined || !target || !('target' in target)) {
     const suppressed: TimelineEntry = {

@@ -3,7 +3,6 @@
 import { stopClock } from '../../domain/deadline.ts';
 import { explain } from '../../domain/explain/explain.ts';
 import type { Explanation, IncidentThen, Situation } from '../../domain/explain/situation.ts';
-import { isHeld } from '../../domain/held-alerts.ts';
 import { REALERT_MS, type TimelineEntry } from '../../domain/incident.ts';
 import { type LiveState, newLiveState } from '../../domain/monitor.ts';
 import { compileRules, keysRead } from '../../domain/rules/compile.ts';
@@ -199,7 +198,7 @@ function incidentThen({ incident, entries }: PastIncident, isNow: boolean): Inci
     state: last?.to ?? 'open',
     sinceMs: last?.atMs ?? openedMs,
     deadlineMs: typeof reopened === 'string' ? Date.parse(reopened) : incident.deadlineMs,
-    alertedMs: isHeld(incident) ? undefined : alertedThen(openedMs, entries),
+    alertedMs: isNow ? incident.alertedMs : alertedThen(openedMs, entries),
     heldMs: isNow ? incident.heldMs : undefined,
     suppressed: entries.flatMap((entry) => suppressedThen(entry, entries, isNow ? incident : undefined)),
   };
@@ -216,7 +215,7 @@ function suppressedThen(
   if (reason !== 'dependency') return [{ atMs, event, reason }];
   // Its alert went out after all.
   if (now && !now.suppressedBy) return [];
-  if (entries.some((entry) => entry.type === 'delivery' && entry.atMs >= atMs)) return [];
+  if (entries.some((entry) => entry.type === 'released' && entry.atMs >= atMs)) return [];
   const { monitorId, incidentId } = detail;
   if (monitorId === undefined || incidentId === undefined) return [{ atMs, event, reason }];
   return [{ atMs, event, reason, by: { monitorId: String(monitorId), incidentId: String(incidentId) } }];
@@ -226,6 +225,8 @@ function suppressedThen(
 function alertedThen(openedMs: number, entries: PastIncident['entries']): number {
   return entries.reduce((lastMs, { type, atMs }) => {
     if (type === 'escalated') return atMs;
+    // Where the monitor depends on others, its alert went out then.
+    if (type === 'released') return atMs;
     return type === 'reopened' && atMs - lastMs >= REALERT_MS ? atMs : lastMs;
   }, openedMs);
 }

@@ -58,13 +58,21 @@ export async function changeConfiguration(
   const hasSameRules = isSame(rules.before, rules.after);
   const judged = hasSameRules ? record : await endRemovedRules(tx, locked, rules.after, caller.actor);
   const changed = { ...judged, configuration };
-  const live = refit({ before: timing, after: timingOf(context, changed) }, changes(record, changed), {
+  const fitted = refit({ before: timing, after: timingOf(context, changed) }, changes(record, changed), {
     live: judged.live,
     isMissed: record.openIncidents.some(({ kind }) => kind === 'missed_deadline'),
     nowMs,
   });
+  const live = isSame(record.configuration.dependsOn ?? [], configuration.dependsOn ?? [])
+    ? fitted
+    : withWakeAfterChange(timingOf(context, changed), lookAgain(fitted, nowMs), nowMs);
   const change = { kind: 'configuration' } as const;
   return await saveMonitor(tx, caller, { record: changed, live, change }, nowMs);
+}
+
+/** What is held or suppressed may be so no more. */
+function lookAgain(live: LiveState, nowMs: number): LiveState {
+  return live.holdMs === undefined ? live : { ...live, holdMs: Math.min(live.holdMs, nowMs) };
 }
 
 function cadenceOf({ intervalSeconds, schedule }: TimingConfiguration) {

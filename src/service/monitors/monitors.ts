@@ -97,7 +97,6 @@ export async function createMonitor(
   requireAllowedCadence(plan, input.configuration, nowMs);
   const { projectId } = caller;
   const { monitorId = newId('mon'), jurisdiction, configuration } = input;
-  await requireDependencies(tx, { projectId, monitorId, jurisdiction, dependsOn: configuration.dependsOn });
 
   const ref = { projectId: caller.projectId, monitorKey: newUuid() };
   const { binding } = input;
@@ -119,6 +118,8 @@ export async function createMonitor(
   };
   record.live = firstLive(timingOf(context, record), nowMs);
   if (record.origin) await claimOrigin(tx, caller, { ...record, origin: record.origin });
+  // Behind the locks of live rows, as a change of the configuration does.
+  await requireDependencies(tx, { projectId, monitorId, jurisdiction, dependsOn: configuration.dependsOn });
   if (!(await insertMonitor(tx, record, changeRecordOf(caller, record, { kind: 'configuration' })))) {
     // Another transaction may have taken it since.
     if (record.origin) await claimOrigin(tx, caller, { ...record, origin: record.origin });

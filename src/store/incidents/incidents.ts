@@ -1,6 +1,7 @@
 // Incidents and their timelines: what the state machine reads and writes, and the lists that people see. Every writer
 // holds the lock of the monitor's live row, so an incident has one writer at a time; the unique index
 // incidents_one_open is the second guard. Incidents of deleted monitors are read for as long as their rows exist.
+import { MOST_COUNTED } from '../../domain/dependency.ts';
 import { firstIdAt, newUuid } from '../../domain/id.ts';
 import type {
   Actor,
@@ -69,7 +70,7 @@ export const INCIDENT_ROW: Columns<IncidentRow> = {
 
 /** As people see it. */
 export interface ListedIncident extends IncidentRow {
-  /** How many others were suppressed by it. */
+  /** How many others were suppressed by it; no more than MOST_COUNTED are counted. */
   suppresses: number;
 }
 
@@ -78,9 +79,11 @@ const LISTED: Columns<ListedIncident> = {
   // Index incidents_suppressed.
   suppresses: column.computed(
     'suppresses',
-    `(select count(*)::integer from incidents s
+    `(select count(*)::integer from (
+      select from incidents s
       where s.project_id = i.project_id and s.suppressed_by ->> 'incidentId' = i.incident_id
-        and s.suppressed_by is not null)`,
+        and s.suppressed_by is not null
+      limit ${MOST_COUNTED}) s)`,
   ),
 };
 const toListed = rowReader(LISTED);

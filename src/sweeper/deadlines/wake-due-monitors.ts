@@ -24,7 +24,7 @@ import { isDistributed } from '../../store/postgres/engine.ts';
 import type { Pool, Queryable } from '../../store/postgres/pool.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
 import { readOutages } from '../../store/upkeep/service-clock.ts';
-import { readCauses } from './read-causes.ts';
+import { firstEnd, readCauses } from './read-causes.ts';
 import { splitBatch } from './split-batch.ts';
 
 export interface WokenBatch extends Omit<DueMonitors, 'rows'> {
@@ -164,14 +164,15 @@ async function wakeRows(
       leaveAlone(work, row, { nowMs: clock.nowMs, error });
     }
   }
+  const causes = await readCauses(tx, rows, { monitors, incidents, nowMs: clock.nowMs });
   const sinceMs = Math.min(
     firstStart(rows),
+    firstEnd(causes),
     ...[...rules.values()].map(({ states }) => firstViolation(states)),
   );
   // Read after the horizon: an outage commits together with the horizon behind it.
   const outages = mergeOutages(await readOutages(tx, sinceMs));
   const moment: Moment = { nowMs: clock.nowMs, horizonMs: clock.uptoMs, outages };
-  const causes = await readCauses(tx, rows, { monitors, incidents, nowMs: clock.nowMs });
   for (const row of rows) {
     if (atFault.has(row)) continue;
     const open = incidents.get(row.monitorKey) ?? [];

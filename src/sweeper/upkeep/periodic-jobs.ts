@@ -7,6 +7,7 @@ import { type Job, type JobDeps, runUnderLease } from './job.ts';
 import { createSums, watchSums } from './sum-up-observations.ts';
 import { sweepCancellations } from './sweep-cancellations.ts';
 import { sweepDrafts } from './sweep-drafts.ts';
+import { sweepHeldAlerts } from './sweep-held-alerts.ts';
 import { sweepLiveChanges } from './sweep-live-changes.ts';
 import { createObservationSweep } from './sweep-observations.ts';
 import { sweepPartitions, watchDefaultPartitions } from './sweep-partitions.ts';
@@ -19,6 +20,9 @@ import { tellOutages } from './tell-outages.ts';
 const MINUTE_MS = 60_000;
 /** Somebody waits for it while a key is retired; otherwise there is nothing to seal. */
 const SEALED_VALUES_MS = 20_000;
+
+/** A monitor that depends on another one has at least two minutes after that has recovered. */
+const HELD_ALERTS_MS = 20_000;
 
 const SERVICE_STATES: Job = {
   name: 'service_states',
@@ -44,6 +48,7 @@ export const listJobs = (billingSource: BillingSource): readonly Job[] => [
     step: createSealedValuesSweep(),
   },
   ...(billingSource === 'static' ? [] : [SERVICE_STATES]),
+  { name: 'held_alerts', everyMs: HELD_ALERTS_MS, runsOn: 'one_replica', step: sweepHeldAlerts },
   { name: 'live_changes', everyMs: MINUTE_MS, runsOn: 'one_replica', step: sweepLiveChanges },
   { name: 'observation_sums', everyMs: 5 * MINUTE_MS, runsOn: 'one_replica', step: createSums() },
   {

@@ -51,7 +51,7 @@ export function desired(
 ): DesiredMonitor {
   const facts = {
     ...{ id: 'mon_1', projectId: 'p1', alias, rules, namespace },
-    dependencies: { ids: undefined, faults: [] },
+    dependencies: { ids: undefined, faults: [], isWaiting: false },
     ...{ isRetryDue: false, nowMs: NOW },
   };
   return desiredMonitor(monitorObject(spec, metadata), facts);

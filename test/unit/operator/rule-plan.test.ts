@@ -110,7 +110,7 @@ describe('the plan of a given rule', () => {
     const object = monitorObject({}, {}, { ownedFields });
     const facts = {
       ...{ id: 'mon_1', projectId: 'p1', alias: undefined, namespace: undefined },
-      dependencies: { ids: undefined, faults: [] },
+      dependencies: { ids: undefined, faults: [], isWaiting: false },
       ...{ isRetryDue: false, nowMs: NOW },
     };
     const ownedOf = (one: GivenRule) => desiredMonitor(object, { ...facts, rules: [one] }).ownedFields;

@@ -66,6 +66,8 @@ const TIMELINE: Texts<TimelineType> = {
   note: 'Somebody wrote a note.',
   delivery: 'The delivery of an alert changed its state.',
   suppressed: 'An alert was not sent; `detail.reason` says why.',
+  released:
+    'An alert that was held, or suppressed by a cause, went out after all; `detail.event` says which.',
   service_outage:
     'Beatkeeper itself was away, or could not take beats of this monitor. The deadline was moved by it.',
 };

@@ -1,5 +1,6 @@
 // The Monitors that a Monitor names in `dependsOn`, as ids of the API (docs/contract/kubernetes.md, "Dependencies"). Pure.
-import type { ConditionFacts } from '../../../kube/conditions.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { type ConditionFacts, findCondition } from '../../../kube/conditions.ts';
 import type { ObjectCache } from '../../known/object-cache.ts';
 import { idOf } from '../../pass/identity.ts';
 import { MONITOR_IDENTITY, type MonitorObject } from './monitor-object.ts';
@@ -9,6 +10,8 @@ export interface WantedDependencies {
   ids: readonly string[] | undefined;
   /** Why the others have none: a sentence for each. */
   faults: readonly string[];
+  /** One of them will have a monitor soon, so that none is taken away yet. */
+  isWaiting: boolean;
 }
 
 /** The index `dependsOn` of the cache: the Monitors that name a Monitor, by its key. */
@@ -23,36 +26,56 @@ export function wantedDependencies(
   find: ObjectCache<MonitorObject>['get'],
 ): WantedDependencies {
   const { metadata, spec } = object;
-  if (spec.dependsOn === undefined) return { ids: undefined, faults: [] };
+  if (spec.dependsOn === undefined) return { ids: undefined, faults: [], isWaiting: false };
   const ids: string[] = [];
   const faults: string[] = [];
+  let isWaiting = false;
   for (const { name } of spec.dependsOn) {
     const found = find(`${metadata.namespace}/${name}`);
-    const fault = faultOf(object, found, projectId);
-    if (found && fault === undefined) ids.push(idOf(MONITOR_IDENTITY, found));
-    else faults.push(`It depends on ${name}, ${fault}.`);
+    const fault = faultOf(object, found);
+    const isThere = found !== undefined && isMade(found, projectId);
+    if (found && fault === undefined && isThere) ids.push(idOf(MONITOR_IDENTITY, found));
+    else faults.push(`It depends on ${name}, ${fault ?? 'which has no monitor yet: see its conditions'}.`);
+    isWaiting ||= fault === undefined && !isThere;
   }
-  return { ids, faults };
+  return { ids, faults, isWaiting };
 }
 
-function faultOf(
-  { spec }: MonitorObject,
-  found: MonitorObject | undefined,
-  projectId: string,
-): string | undefined {
+function faultOf({ metadata, spec }: MonitorObject, found: MonitorObject | undefined): string | undefined {
+  if (found?.metadata.name === metadata.name) return 'which is itself: leave it out';
   if (found === undefined || found.metadata.deletionTimestamp !== undefined)
     return 'and there is no Monitor of that name in this namespace: create it, or leave it out';
-  if (found.spec.jurisdiction !== spec.jurisdiction) return 'which is in another jurisdiction: leave it out';
-  const { monitorId, projectId: itsProject } = found.status ?? {};
-  const isThere = monitorId === idOf(MONITOR_IDENTITY, found) && itsProject === projectId;
-  return isThere ? undefined : 'which has no monitor yet: see its conditions';
+  const isElsewhere = found.spec.jurisdiction !== spec.jurisdiction;
+  return isElsewhere ? 'which is in another jurisdiction: leave it out' : undefined;
 }
 
-/** Undefined where each has a monitor. */
-export function dependencyCondition({ faults }: WantedDependencies): ConditionFacts | undefined {
-  if (faults.length === 0) return undefined;
-  const message = `${faults.join(' ')} The monitor is watched all the same.`;
-  return { type: 'Ready', status: 'False', reason: 'DependencyNotFound', message };
+function isMade(found: MonitorObject, projectId: string): boolean {
+  const { monitorId, projectId: itsProject } = found.status ?? {};
+  return monitorId === idOf(MONITOR_IDENTITY, found) && itsProject === projectId;
+}
+
+export const DEPENDENCY_REFUSED = 'DependencyRefused';
+
+/** `refused`: the words of the API. Undefined where all is as the spec says. */
+export function dependencyCondition(
+  { faults }: WantedDependencies,
+  refused: string | undefined,
+): ConditionFacts | undefined {
+  if (refused === undefined && faults.length === 0) return undefined;
+  const reason = refused === undefined ? 'DependencyNotFound' : DEPENDENCY_REFUSED;
+  const message = `${[...(refused === undefined ? [] : [refused]), ...faults].join(' ')} The monitor is watched all the same.`;
+  return { type: 'Ready', status: 'False', reason, message };
+}
+
+/** The index `dependencyRefused`: the namespaces of Monitors whose dependencies the API has refused. */
+export function refusedKeys({ metadata, status }: MonitorObject): string[] {
+  const isRefused = findCondition(status?.conditions, 'Ready')?.reason === DEPENDENCY_REFUSED;
+  return isRefused ? [metadata.namespace ?? ''] : [];
+}
+
+/** Others may be accepted now that were refused: a circle may be open. */
+export function changesChains(before: MonitorObject | undefined, after: MonitorObject): boolean {
+  return !isDeepStrictEqual(before?.spec.dependsOn, after.spec.dependsOn);
 }
 
 /** What changes for those that depend on the Monitor. */

@@ -1,6 +1,6 @@
 // The hooks of the kind Monitor: one monitor at the API for each object, its publish address in a Secret, and its status
 // from the status feed.
-import { type ApiProblem, isGone, isTaken } from '../../../client/api-problem.ts';
+import { type ApiProblem, classify, isGone, isProblem, isTaken } from '../../../client/api-problem.ts';
 import { MONITOR_PENDING } from '../../../contract/crd/monitor-resource.ts';
 import type { Monitor } from '../../../contract/resources/monitor.ts';
 import { type ConditionFacts, findCondition } from '../../../kube/conditions.ts';
@@ -29,7 +29,12 @@ import { CALLBACK_IDENTITY, type CallbackObject } from '../callback/callback-obj
 import { givenRules } from '../rule/apply/given-rules.ts';
 import { type RuleObject, rulesNear } from '../rule/rule-object.ts';
 import { BeatWrites } from './beat-writes.ts';
-import { dependencyCondition, dependencyKeys, wantedDependencies } from './dependencies-of-monitor.ts';
+import {
+  dependencyCondition,
+  dependencyKeys,
+  refusedKeys,
+  wantedDependencies,
+} from './dependencies-of-monitor.ts';
 import { createMonitorBodyOf, type DesiredMonitor, desiredMonitor } from './desired-monitor.ts';
 import { describeIncident, IncidentEnds } from './ended-incidents.ts';
 import { ExternalMonitor } from './external-monitor.ts';
@@ -40,7 +45,7 @@ import {
   type MonitorObject,
   type MonitorStatusFields,
 } from './monitor-object.ts';
-import { type MonitorStep, planMonitor } from './monitor-plan.ts';
+import { type MonitorPlan, type MonitorStep, planMonitor } from './monitor-plan.ts';
 import { MonitorSecret } from './monitor-secret.ts';
 import { bindingOf, incidentChanges, monitorReady, monitorStatusOf } from './monitor-status.ts';
 import { watchMonitors } from './monitor-watches.ts';
@@ -83,6 +88,7 @@ const INDEXES: Record<string, StoreIndex<MonitorObject>> = {
   },
   waitsForCallback,
   dependsOn: dependencyKeys,
+  dependencyRefused: refusedKeys,
 };
 
 export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, ExternalMonitor> {
@@ -92,8 +98,8 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   readonly initialConditions = MONITOR_PENDING;
   readonly concurrency = 8;
   /**
-   * Indexes: `callbackRef` and `dependsOn` (`namespace/name`), `alertsTo` (`default`, an alias), `waitsForCallback` (`project`,
-   * `default`).
+   * Indexes: `callbackRef` and `dependsOn` (`namespace/name`), `dependencyRefused` (a namespace), `alertsTo` (`default`, an alias),
+   * `waitsForCallback` (`project`, `default`).
    */
   readonly cache: ObjectCache<MonitorObject>;
   readonly secret: MonitorSecret;
@@ -171,8 +177,11 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   }
 
   isUnchanged(work: MonitorWork): boolean {
-    const { object, desired, external } = work;
+    const { object, desired, external, memory } = work;
     if (isRetryDue(work, this.#context.settings.refusalRetryMs)) return false;
+    // After a restart nobody remembers what was refused.
+    const { untilMs = Number.NEGATIVE_INFINITY } = memory.refusedDependencies ?? {};
+    if (refusedKeys(object).length > 0 && untilMs <= performance.now()) return false;
     const latest = this.#context.statusCache.get(desired.projectId, desired.id);
     if (latest === undefined || latest.configurationVersion !== object.status?.configurationVersion)
       return false;
@@ -234,7 +243,24 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     const { restored, ...outcomes } = await applyRules(work, { isChanged: change.isChanged, retryMs });
     for (const step of plan.steps.slice(before.length)) await external.run(step);
     external.ruleOutcomes = outcomes;
+    work.memory.refusedDependencies = await this.#applyDependencies(external, plan.dependsOn);
     return [...plan.fields, ...restored.map((key) => `measurements.${key}`)];
+  }
+
+  /** A refusal keeps nothing else from being done. Throws ApiProblem for what may pass. */
+  async #applyDependencies(
+    external: ExternalMonitor,
+    dependsOn: MonitorPlan['dependsOn'],
+  ): Promise<MonitorPass['memory']['refusedDependencies']> {
+    if (dependsOn === undefined) return undefined;
+    try {
+      await external.run({ call: 'patch', patch: { dependsOn } });
+      return undefined;
+    } catch (error) {
+      if (!isProblem(error) || classify(error) !== 'permanent') throw error;
+      const untilMs = performance.now() + this.#context.settings.refusalRetryMs;
+      return { message: problemText(error), untilMs };
+    }
   }
 
   async complete({ desired, external, memory }: MonitorWork): Promise<void> {
@@ -279,7 +305,7 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
       changed: () => this.#enqueue([object]),
     });
     if (fault !== undefined) return [{ type: 'Ready', status: 'False', ...fault }];
-    return [dependencyCondition(desired.dependencies) ?? ready];
+    return [dependencyCondition(desired.dependencies, work.memory.refusedDependencies?.message) ?? ready];
   }
 
   /** Of the monitor that the pass is about, and never of the one that the status names: that may be another project's. */

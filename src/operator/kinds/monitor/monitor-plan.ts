@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { OperationRequest } from '../../../contract/operations/operations.ts';
 import type { Binding } from '../../../contract/resources/binding.ts';
+import { MAX_DEPENDENCIES } from '../../../contract/resources/dependencies.ts';
 import type { Monitor } from '../../../contract/resources/monitor.ts';
 import { MONITOR_DEFAULTS } from '../../../domain/defaults.ts';
 import type { Lifecycle } from '../../../domain/monitor.ts';
@@ -22,6 +23,8 @@ export type MonitorStep =
 
 export interface MonitorPlan {
   steps: MonitorStep[];
+  /** The last step, by itself: the API may refuse it, and all else is done. */
+  dependsOn?: MonitorPatch['dependsOn'];
   /** The names of the fields that differ, for Events. */
   fields: string[];
 }
@@ -43,15 +46,11 @@ export function planMonitor(desired: DesiredMonitor, facts: MonitorPlanFacts): M
     ...(binding === undefined ? [] : [{ call: 'binding', binding } as const]),
   ];
   const dependsOn = planDependencies(desired, facts.record, released);
-  const last: MonitorStep[] = dependsOn === undefined ? [] : [{ call: 'patch', patch: { dependsOn } }];
   // Pausing comes first and resuming last, so that a half-configured monitor opens no incident.
   const stops = lifecycle.steps.some(({ body }) => body.action === 'pause' || body.action === 'archive');
   return {
-    steps: [
-      ...(stops ? [...lifecycle.steps, ...configuration] : [...configuration, ...lifecycle.steps]),
-      // The API may refuse it: all else is done then.
-      ...last,
-    ],
+    steps: stops ? [...lifecycle.steps, ...configuration] : [...configuration, ...lifecycle.steps],
+    dependsOn,
     fields: [
       ...Object.keys(patch),
       ...(binding === undefined ? [] : ['callback']),
@@ -115,12 +114,13 @@ function planSchedules(
 
 /** Undefined: it has what it should have. */
 function planDependencies(
-  { dependencies: { ids } }: DesiredMonitor,
+  { dependencies: { ids, isWaiting } }: DesiredMonitor,
   { dependsOn: current = [] }: Monitor,
   released: ReadonlySet<string>,
 ): MonitorPatch['dependsOn'] {
   if (ids === undefined) return released.has('dependsOn') && current.length > 0 ? null : undefined;
-  return isDeepStrictEqual([...ids].sort(), [...current].sort()) ? undefined : [...ids];
+  const wanted = isWaiting ? [...new Set([...current, ...ids])].slice(0, MAX_DEPENDENCIES) : [...ids];
+  return isDeepStrictEqual([...wanted].sort(), [...current].sort()) ? undefined : wanted;
 }
 
 /** Without fields that are undefined. */

@@ -11,7 +11,7 @@ import type { CallbackObject } from '../callback/callback-object.ts';
 import { changesRejection, concernsDefault, concernsTargets } from '../callback/callback-watches.ts';
 import { changesGivenRules, names } from '../rule/matching.ts';
 import { objectsNear, type RuleObject } from '../rule/rule-object.ts';
-import { changesDependents } from './dependencies-of-monitor.ts';
+import { changesChains, changesDependents } from './dependencies-of-monitor.ts';
 import { MONITOR_IDENTITY, type MonitorObject } from './monitor-object.ts';
 import { isBeatItem } from './monitor-status.ts';
 import { RuleSpread } from './rules/rule-spread.ts';
@@ -40,8 +40,11 @@ export function watchMonitors(
       statusCache.delete(projectId, monitorId);
   });
   monitors.subscribe(({ type, key, object, previous }) => {
-    if (type === 'updated' && !changesDependents(previous, object)) return;
-    enqueue(monitors.listBy('dependsOn', key));
+    if (type !== 'updated' || changesDependents(previous, object)) enqueue(monitors.listBy('dependsOn', key));
+    if (type === 'updated' && !changesChains(previous, object)) return;
+    const refused = monitors.listBy('dependencyRefused', object.metadata.namespace ?? '');
+    for (const one of refused) monitors.memoryOf(one).refusedDependencies = undefined;
+    enqueue(refused);
   });
   callbacks.subscribe((change) => {
     const isRejection = changesRejection(change);

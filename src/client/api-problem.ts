@@ -77,7 +77,14 @@ export function classify(problem: ApiProblem): ProblemClass {
   if (known) return known;
   // Also the 409 of a concurrent duplicate: the first call under its key is still running.
   if (problem.status >= 500 || problem.retryable) return 'passing';
+  // A caller knows each field that it sends: during an upgrade an api of the version before answers as well.
+  if (lacksField(problem)) return 'passing';
   return 'permanent';
+}
+
+/** The API does not know a field of the request. */
+export function lacksField({ fieldErrors }: ApiProblem): boolean {
+  return fieldErrors.some(({ code }) => code === 'unknown_field');
 }
 
 /** The code for an answer without a problem body. The API always sends one, so it came from something in between. */

@@ -36,8 +36,17 @@ export interface Cluster {
   down(): Promise<void>;
 }
 
-/** Builds the tools that are missing and the image, and starts an empty cluster. Takes minutes the first time. */
-export async function startCluster(): Promise<Cluster> {
+/** An image of the product from the Dockerfile of a folder. */
+export interface ImageBuild {
+  folder: string;
+  tag: string;
+}
+
+/**
+ * Builds the tools that are missing, the image and those of `more`, and starts an empty cluster that has them. Takes minutes
+ * the first time.
+ */
+export async function startCluster(more: readonly ImageBuild[] = []): Promise<Cluster> {
   const scripts = process.env.BEATKEEPER_CLUSTER_SCRIPTS ?? join(CHECKOUT, '..', 'shared', 'cluster');
   if (!existsSync(join(scripts, 'up'))) {
     throw new Error(
@@ -46,22 +55,24 @@ export async function startCluster(): Promise<Cluster> {
   }
   const bin = (await execute(join(scripts, 'build'), [])).trim();
   await execute(join(scripts, 'images', 'build'), []);
-  await buildImage();
+  await buildImage({ folder: CHECKOUT, tag: IMAGE.first });
+  await execute('docker', ['tag', imageOf(IMAGE.first), imageOf(IMAGE.second)]);
+  for (const build of more) await buildImage(build);
   await execute(join(scripts, 'down'), []);
   const kubeconfig = (await execute(join(scripts, 'up'), [])).trim();
-  const images = [`${IMAGE.repository}:${IMAGE.first}`, `${IMAGE.repository}:${IMAGE.second}`, 'postgres:18'];
-  await execute(join(scripts, 'load'), images);
+  const tags = [IMAGE.first, IMAGE.second, ...more.map(({ tag }) => tag)];
+  await execute(join(scripts, 'load'), [...tags.map(imageOf), 'postgres:18']);
   return useCluster(bin, kubeconfig, async () => {
     await execute(join(scripts, 'down'), []);
   });
 }
 
-async function buildImage(): Promise<void> {
-  const tag = (name: string) => `${IMAGE.repository}:${name}`;
+const imageOf = (tag: string) => `${IMAGE.repository}:${tag}`;
+
+async function buildImage({ folder, tag }: ImageBuild): Promise<void> {
   const build = () =>
-    execute('docker', ['build', '--quiet', '--network', 'host', '--tag', tag(IMAGE.first), CHECKOUT]);
+    execute('docker', ['build', '--quiet', '--network', 'host', '--tag', imageOf(tag), folder]);
   await build().catch(build); // the registry may answer the second time
-  await execute('docker', ['tag', tag(IMAGE.first), tag(IMAGE.second)]);
 }
 
 function useCluster(bin: string, kubeconfig: string, down: () => Promise<void>): Cluster {

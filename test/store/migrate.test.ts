@@ -2,11 +2,14 @@
 import { readFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { migrateInstallation } from '../../src/install/migrate-installation.ts';
+import { findSchemaFault } from '../../src/store/postgres/database-faults.ts';
 import {
   DatabaseIsNewerError,
+  findNewestMigration,
   listMigrations,
+  type Migration,
   migrate,
-  readSchemaVersion,
+  readNewestMigration,
 } from '../../src/store/postgres/migrate.ts';
 import type { Pool } from '../../src/store/postgres/pool.ts';
 import type { ProbePace } from '../../src/store/postgres/while-answering.ts';
@@ -17,9 +20,13 @@ import { seedMonitors, seedProject } from '../support/seed.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
 
+const KNOWN = (await findNewestMigration()).version;
+
 let database: DatabaseFixture;
 let databaseUrl: string;
 let pool: Pool;
+
+const readSchemaVersion = async (db: Pool) => (await readNewestMigration(db)).version;
 
 beforeEach(async () => {
   database = await openDatabaseFixture({ hasSchema: false });
@@ -32,11 +39,26 @@ it('each migration is applied once, however many processes migrate at the same t
   const run = () => migrate({ databaseUrl, onApplied: ({ name }) => applied.push(name) });
   expect(await readSchemaVersion(pool)).toBe(0);
   const versions = await Promise.all([run(), run(), run(), run()]);
-  const known = await listMigrations();
-  expect(applied).toEqual(known.map(({ name }) => name));
-  expect(new Set(versions)).toEqual(new Set([known.length]));
-  expect(await readSchemaVersion(pool)).toBe(known.length);
-  expect(await run()).toBe(known.length);
+  expect(applied).toEqual((await listMigrations()).map(({ name }) => name));
+  expect(new Set(versions)).toEqual(new Set([KNOWN]));
+  expect(await readNewestMigration(pool)).toEqual(await findNewestMigration());
+  expect(await run()).toBe(KNOWN);
+});
+
+it('a run that died between two migrations of one version is completed by the next one', async () => {
+  await migrate({ databaseUrl });
+  const migrations = await listMigrations();
+  const [first, second] = migrations.filter(({ version }) => version === 4);
+  expect(second?.name).toBe('0004b-maintained-monitors.sql');
+  // As the first of the two left it.
+  await pool.query('delete from schema_migrations where version > 4; drop index monitors_maintained');
+  await pool.query('update schema_migrations set name = $1 where version = 4', [first?.name]);
+  expect(await findSchemaFault(pool)).toMatch(/has schema version 4a, but this build needs \d+b:/);
+  const applied: string[] = [];
+  await migrate({ databaseUrl, onApplied: ({ name }) => applied.push(name) });
+  expect(applied).toEqual(migrations.slice(migrations.indexOf(second as Migration)).map(({ name }) => name));
+  expect(await findSchemaFault(pool)).toBeUndefined();
+  expect((await pool.query(`select to_regclass('monitors_maintained') as made`)).rows[0].made).not.toBeNull();
 });
 
 describe('a lock that another session holds', () => {
@@ -55,7 +77,7 @@ describe('a lock that another session holds', () => {
     await holder.query('rollback');
     holder.release();
     await pool.query('drop table schema_migrations');
-    expect(await migrate({ databaseUrl })).toBe((await listMigrations()).length);
+    expect(await migrate({ databaseUrl })).toBe(KNOWN);
   });
 
   it('that is the one of migrations is named with that session', async () => {
@@ -102,11 +124,10 @@ it('a build accepts a schema one version newer, as during an upgrade, and refuse
   } as const;
   const { log } = createTelemetry({ role: 'test', logLevel: 'silent' });
   await migrateInstallation(installation, log);
-  const known = (await listMigrations()).length;
-  await pool.query("insert into schema_migrations (version, name) values ($1, 'later')", [known + 1]);
+  await pool.query("insert into schema_migrations (version, name) values ($1, 'later')", [KNOWN + 1]);
   await expect(migrate({ databaseUrl })).rejects.toThrow(DatabaseIsNewerError);
   await migrateInstallation(installation, log);
-  await pool.query("insert into schema_migrations (version, name) values ($1, 'much later')", [known + 2]);
+  await pool.query("insert into schema_migrations (version, name) values ($1, 'much later')", [KNOWN + 2]);
   await expect(migrateInstallation(installation, log)).rejects.toThrow('run a newer Beatkeeper');
 });
 
@@ -127,7 +148,7 @@ describe('an installation with databases of jurisdictions', () => {
       const places = [{ jurisdiction: 'eu' as const, databaseUrl: eu.databaseUrl }];
       const run = () => migrateInstallation({ ...options, databaseUrl, places }, log);
       await Promise.all([run(), run()]);
-      expect(await readSchemaVersion(eu.pool)).toBe((await listMigrations()).length);
+      expect(await readSchemaVersion(eu.pool)).toBe(KNOWN);
       expect((await pool.query('select from organizations')).rowCount).toBe(1);
       expect((await eu.pool.query('select from organizations')).rowCount).toBe(0);
     } finally {
@@ -138,17 +159,16 @@ describe('an installation with databases of jurisdictions', () => {
   it('has the schema in all that answer, and a later run migrates the one that was away', async () => {
     const [eu, us] = await Promise.all([1, 2].map(() => openDatabaseFixture({ hasSchema: false })));
     if (!eu || !us) throw new Error('no databases');
-    const known = (await listMigrations()).length;
     const placesOf = (euUrl: string) => [
       { jurisdiction: 'eu' as const, databaseUrl: euUrl },
       { jurisdiction: 'us' as const, databaseUrl: us.databaseUrl },
     ];
     try {
       await migrateInstallation({ ...options, databaseUrl, places: placesOf(nowhere) }, log);
-      expect(await readSchemaVersion(pool)).toBe(known);
-      expect(await readSchemaVersion(us.pool)).toBe(known);
+      expect(await readSchemaVersion(pool)).toBe(KNOWN);
+      expect(await readSchemaVersion(us.pool)).toBe(KNOWN);
       await migrateInstallation({ ...options, databaseUrl, places: placesOf(eu.databaseUrl) }, log);
-      expect(await readSchemaVersion(eu.pool)).toBe(known);
+      expect(await readSchemaVersion(eu.pool)).toBe(KNOWN);
     } finally {
       await Promise.all([eu.close(), us.close()]);
     }
@@ -161,7 +181,7 @@ describe('an installation with databases of jurisdictions', () => {
       await holder.query('select pg_advisory_lock(7302551117)'); // that of migrate
       const places = [{ jurisdiction: 'eu' as const, databaseUrl: eu.databaseUrl }];
       await migrateInstallation({ ...options, databaseUrl, places }, log);
-      expect(await readSchemaVersion(pool)).toBe((await listMigrations()).length);
+      expect(await readSchemaVersion(pool)).toBe(KNOWN);
       expect(await readSchemaVersion(eu.pool)).toBe(0);
     } finally {
       holder.release(true);
@@ -219,9 +239,8 @@ describe('an installation with databases of jurisdictions', () => {
         msg: 'The database of this jurisdiction is not migrated: run migrate again.',
         err: { message: expect.stringContaining('3 connections in a row had no answer') },
       });
-      const known = (await listMigrations()).length;
-      expect(await readSchemaVersion(pool)).toBe(known);
-      expect(await readSchemaVersion(us.pool)).toBe(known);
+      expect(await readSchemaVersion(pool)).toBe(KNOWN);
+      expect(await readSchemaVersion(us.pool)).toBe(KNOWN);
       expect(await readSchemaVersion(eu.pool)).toBe(0);
     });
 
@@ -232,7 +251,7 @@ describe('an installation with databases of jurisdictions', () => {
       await migrated;
       const err = { message: expect.stringContaining('failed: read ECONNRESET') };
       expect(lines.at(-1)).toMatchObject({ database: 'eu', level: 'error', err });
-      expect(await readSchemaVersion(us.pool)).toBe((await listMigrations()).length);
+      expect(await readSchemaVersion(us.pool)).toBe(KNOWN);
     });
 
     it('is waited for, however long, while probes are answered', async () => {
@@ -246,7 +265,7 @@ describe('an installation with databases of jurisdictions', () => {
       proxy.release();
       await migrated;
       expect(lines.at(-1)).toMatchObject({ database: 'eu', msg: 'The schema fits this build.' });
-      expect(await readSchemaVersion(eu.pool)).toBe((await listMigrations()).length);
+      expect(await readSchemaVersion(eu.pool)).toBe(KNOWN);
     });
   });
 
@@ -254,15 +273,14 @@ describe('an installation with databases of jurisdictions', () => {
     const other = await openDatabaseFixture({ hasSchema: false });
     try {
       await migrateInstallation({ ...options, databaseUrl: other.databaseUrl }, log);
-      const known = (await listMigrations()).length;
       const places = [{ jurisdiction: 'eu' as const, databaseUrl: other.databaseUrl }];
       // As if the last migration were not there yet: to apply it again would fail or change it.
-      await other.pool.query('delete from schema_migrations where version = $1', [known]);
+      await other.pool.query('delete from schema_migrations where version = $1', [KNOWN]);
       const lines: string[] = [];
       const ownLog = createLog({ role: 'migrate', level: 'error' }, { write: (line) => lines.push(line) });
       await migrateInstallation({ ...options, databaseUrl, places }, ownLog);
       expect(lines.join()).toContain('has organizations of its own');
-      expect(await readSchemaVersion(other.pool)).toBe(known - 1);
+      expect(await readSchemaVersion(other.pool)).toBe(KNOWN - 1);
     } finally {
       await other.close();
     }
@@ -274,22 +292,21 @@ describe('an installation with databases of jurisdictions', () => {
       'insert into directory_copy (installation_id, jurisdiction) values (gen_random_uuid(), $1)',
       ['eu'],
     );
-    const known = (await listMigrations()).length;
-    await pool.query('delete from schema_migrations where version = $1', [known]);
+    await pool.query('delete from schema_migrations where version = $1', [KNOWN]);
     const places = [{ jurisdiction: 'eu' as const, databaseUrl }];
     const lines: string[] = [];
     const ownLog = createLog({ role: 'migrate', level: 'error' }, { write: (line) => lines.push(line) });
     const run = migrateInstallation({ ...options, databaseUrl: nowhere, places }, ownLog);
     await expect(run).rejects.toThrow('ECONNREFUSED');
     expect(lines.join()).toContain('does not say whether it is this one');
-    expect(await readSchemaVersion(pool)).toBe(known - 1);
+    expect(await readSchemaVersion(pool)).toBe(KNOWN - 1);
   });
 
   it('fails where the default database is away, and has migrated the others', async () => {
     const places = [{ jurisdiction: 'eu' as const, databaseUrl }];
     const run = migrateInstallation({ ...options, databaseUrl: nowhere, places }, log);
     await expect(run).rejects.toThrow('ECONNREFUSED');
-    expect(await readSchemaVersion(pool)).toBe((await listMigrations()).length);
+    expect(await readSchemaVersion(pool)).toBe(KNOWN);
   });
 
   it('names the jurisdictions whose monitors are left in the default database', async () => {

@@ -19,6 +19,8 @@ const RETURN = 'A trigger notes when an organization returns: on Citus whoever c
 
 const CLAIM = 'It reads what a statement of the pool asks for: a claim on Citus is a transaction.';
 
+const FORMER = 'It is about a database that the version before has made, on one Postgres.';
+
 const OWN_SERVER = 'It stops and restores a server of its own, which is one Postgres.';
 
 /** Whole files, or tests of a file by how their titles begin, with the reason of each. */
@@ -30,6 +32,8 @@ export const NOT_ON_CITUS: Readonly<Record<string, string | Readonly<Record<stri
     'a batch of 100 monitors with rules takes as many statements as one of 2': COSTS,
   },
   'test/ingest/rule-statements.test.ts': COSTS,
+  'test/store/expanding-migrations.test.ts': FORMER,
+  'test/store/migrate-from-former.test.ts': FORMER,
   'test/store/monitor-list-cost.test.ts': COSTS,
   'test/store/monitor-origins.test.ts': COSTS,
   'test/store/series-bounds.test.ts': {

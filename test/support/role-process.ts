@@ -1,13 +1,14 @@
 // A role of the product in a process of its own, as a container runs it.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { findFreePort } from '../../src/dev/processes/free-port.ts';
 import type { HealthReport } from '../../src/telemetry/readiness.ts';
 import { waitFor } from './wait-for.ts';
 
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
 
 export interface RoleProcess {
   /** Of the public port of `api`. */
@@ -20,15 +21,19 @@ export interface RoleProcess {
   close(): Promise<void>;
 }
 
-/** Resolves when it is ready. It gets `env`, its ports and PATH, and nothing else. `onLine` gets the lines of its log. */
+/**
+ * Resolves when it is ready. It gets `env`, its ports and PATH, and nothing else. `onLine` gets the lines of its log. `folder`
+ * has the product, if not this checkout.
+ */
 export async function startRole(
   role: 'api' | 'sweeper',
   env: Record<string, string>,
   onLine: (line: string) => void = (line) => console.log(line),
+  folder = CHECKOUT,
 ): Promise<RoleProcess> {
   const port = await findFreePort();
   const healthPort = await findFreePort(new Set([port]));
-  const child = spawn(process.execPath, [MAIN, role], {
+  const child = spawn(process.execPath, [join(folder, 'src', 'main.ts'), role], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: {
       PATH: process.env.PATH,

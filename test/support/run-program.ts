@@ -1,9 +1,10 @@
 // Runs a program to its end: another project's (kubectl, helm, docker, a compiler), or a role of the product.
 import { execFile } from 'node:child_process';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isDistributed } from '../../src/store/postgres/engine.ts';
 
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 
 export interface Outcome {
@@ -46,10 +47,17 @@ export function runProgram(
   });
 }
 
-/** Runs `node src/main.ts <role>` as a container would. The process gets `env`, PATH and the engine, and nothing else. */
-export function runRole(args: readonly string[], env: Record<string, string>): Promise<Outcome> {
+/**
+ * Runs `node src/main.ts <role>` as a container would. The process gets `env`, PATH and the engine, and nothing else. `folder`
+ * has the product, if not this checkout.
+ */
+export function runRole(
+  args: readonly string[],
+  env: Record<string, string>,
+  folder = CHECKOUT,
+): Promise<Outcome> {
   const engine = isDistributed() ? 'citus' : 'postgres';
-  return runProgram(process.execPath, [MAIN, ...args], {
+  return runProgram(process.execPath, [join(folder, 'src', 'main.ts'), ...args], {
     env: { PATH: process.env.PATH, BEATKEEPER_DATABASE_ENGINE: engine, ...env },
   });
 }

@@ -1,6 +1,6 @@
 // What of the installation the API's refusals depend on. Such a refusal may end without a change of the object, and its
 // message names the chart's value that ends it. Pure.
-import { type ApiProblem, isTaken } from '../../client/api-problem.ts';
+import { type ApiProblem, isTaken, lacksField } from '../../client/api-problem.ts';
 
 interface Remedy {
   isOf(problem: ApiProblem): boolean;
@@ -45,6 +45,10 @@ const REMEDIES: readonly Remedy[] = [
     words: "The chart's value relay.notifiers lists the notifiers.",
   },
   { isOf: hasCode('service.service_suspended', 'service.permission_denied') },
+  {
+    isOf: lacksField,
+    words: 'An api of an older version has answered: the operator tries again until the upgrade is done.',
+  },
   // The person may connect.
   { isOf: hasFault('not_connected') },
   // The other endpoint may be removed through the API.

@@ -10,7 +10,7 @@ import { lockCopy } from './whose-place.ts';
 /** What the default database knows of a place. */
 export interface KnownPlace {
   installationId: string;
-  schemaVersion: number;
+  schemaVersion: string;
   /** The newest batch that the place is known to have; undefined: none. */
   ended?: string;
   /** The number of the newest report of its counts. */

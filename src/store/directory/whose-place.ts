@@ -7,7 +7,7 @@ import { SCHEMA_VERSION } from './schema-version.ts';
 
 /** What a place knows of its copies. */
 export interface PlaceCopy {
-  schemaVersion: number;
+  schemaVersion: string;
   /** The newest batch that was written. */
   batch: string;
 }

@@ -1,5 +1,5 @@
 // Applies the SQL files of ./migrations in order, forward only. Safe to run many times at once: an advisory lock
-// lets one runner in, and each file's version row commits with its statements.
+// lets one runner in, and what each file notes of itself commits with its statements.
 import { readdir, readFile } from 'node:fs/promises';
 import pg from 'pg';
 import { grantApplicationRole } from './application-role.ts';
@@ -13,19 +13,48 @@ import { createPartitions, PARTITIONED_TABLES } from './partitions.ts';
 const LOCK_KEY = 7_302_551_117;
 const FOLDER = new URL('../migrations/', import.meta.url);
 
+/** One transaction. The migrations of a release have one version: a build works on a schema that is one version newer. */
 export interface Migration {
   version: number;
+  /** Sorts in the order of the migrations: `0004a-….sql`. */
   name: string;
 }
 
-/** The migrations of this build, oldest first. Throws when file names are not 0001-name.sql … without gaps. */
+const NO_MIGRATION: Migration = { version: 0, name: '' };
+
+/** The migrations of this build, oldest first. Throws when file names are not 0001-name.sql, 0002a-, 0002b- … without gaps. */
 export async function listMigrations(): Promise<Migration[]> {
   const names = (await readdir(FOLDER)).filter((name) => name.endsWith('.sql')).sort();
-  return names.map((name, index) => {
-    const version = Number(name.slice(0, 4));
-    if (version !== index + 1) throw new Error(`Migration ${name} is out of order: expected ${index + 1}.`);
-    return { version, name };
+  let before = '0000';
+  return names.map((name) => {
+    const place = name.split('-', 1)[0] ?? '';
+    if (!listNext(before).includes(place))
+      throw new Error(`Migration ${name} is out of order: expected ${listNext(before).join(' or ')}.`);
+    before = place;
+    return { version: Number(place.slice(0, 4)), name };
   });
+}
+
+/** Of `0004a`: `0004b`, `0005`, `0005a`. */
+function listNext(place: string): string[] {
+  const [version, letter] = [Number(place.slice(0, 4)), place.slice(4)];
+  const next = String(version + 1).padStart(4, '0');
+  const step = letter && `${place.slice(0, 4)}${String.fromCharCode(letter.charCodeAt(0) + 1)}`;
+  return [...(step ? [step] : []), next, `${next}a`];
+}
+
+/** The newest migration of this build. */
+export async function findNewestMigration(): Promise<Migration> {
+  return (await listMigrations()).at(-1) ?? NO_MIGRATION;
+}
+
+export function isOlder(one: Migration, other: Migration): boolean {
+  return one.version < other.version || (one.version === other.version && one.name < other.name);
+}
+
+/** The version in words: `4b`. */
+export function versionOf({ version, name }: Migration): string {
+  return `${version}${/^\d{4}([a-z])-/.exec(name)?.[1] ?? ''}`;
 }
 
 /** Longest wait for a lock on a table: what comes meanwhile waits behind it, and a beat has 8 s. */
@@ -84,19 +113,17 @@ async function bringUp(client: pg.Client, options: MigrateOptions): Promise<numb
   await client.query(
     'create table if not exists schema_migrations (version integer primary key, name text not null, applied_at timestamptz not null default clock_timestamp())',
   );
-  const { rows } = await client.query<{ version: number }>(
-    'select coalesce(max(version), 0) as version from schema_migrations',
-  );
-  const current = rows[0]?.version ?? 0;
-  if (current > migrations.length) throw new DatabaseIsNewerError(current, migrations.length);
-  for (const migration of migrations.slice(current)) {
+  const known = migrations.at(-1)?.version ?? 0;
+  const current = await readApplied(client);
+  if (current.version > known) throw new DatabaseIsNewerError(current.version, known);
+  for (const migration of migrations.filter((one) => isOlder(current, one))) {
     await applyMigration(client, migration);
     options.onApplied?.(migration);
   }
   if (isDistributed()) await distribute(client);
   await createFirstPartitions(client);
   if (options.applicationRole) await grant(client, options.applicationRole);
-  return migrations.length;
+  return known;
 }
 
 /**
@@ -134,10 +161,12 @@ async function applyMigration(client: pg.Client, migration: Migration): Promise<
   const sql = await readFile(new URL(migration.name, FOLDER), 'utf8');
   await client.query('begin');
   try {
-    await client.query('insert into schema_migrations (version, name) values ($1, $2)', [
-      migration.version,
-      migration.name,
-    ]);
+    // One row a version: the build before counts rows, and accepts one more than it knows.
+    await client.query(
+      `insert into schema_migrations (version, name) values ($1, $2)
+       on conflict (version) do update set name = excluded.name, applied_at = clock_timestamp()`,
+      [migration.version, migration.name],
+    );
     await client.query(sql);
     await client.query('commit');
   } catch (error) {
@@ -162,14 +191,17 @@ export class DatabaseIsNewerError extends Error {
   }
 }
 
-/** Schema version of a database, 0 when it has none. For readiness: older than the build is not ready. */
-export async function readSchemaVersion(db: Pick<pg.Pool, 'query'>): Promise<number> {
+/** The newest migration that a database has, with the version 0 where it has none. Readiness compares it with the build's. */
+export async function readNewestMigration(db: Pick<pg.Pool, 'query'>): Promise<Migration> {
   const { rows } = await db.query<{ present: boolean }>(
     "select to_regclass('schema_migrations') is not null as present",
   );
-  if (!rows[0]?.present) return 0;
-  const found = await db.query<{ version: number }>(
-    'select coalesce(max(version), 0) as version from schema_migrations',
+  return rows[0]?.present ? await readApplied(db) : NO_MIGRATION;
+}
+
+async function readApplied(db: Pick<pg.Pool, 'query'>): Promise<Migration> {
+  const { rows } = await db.query<Migration>(
+    'select version, name from schema_migrations order by version desc limit 1',
   );
-  return found.rows[0]?.version ?? 0;
+  return rows[0] ?? NO_MIGRATION;
 }

@@ -254,6 +254,18 @@ describe('a problem', () => {
     expect(classify(new ApiProblem({ status, code, detail: '', retryable }))).toBe(expected);
   });
 
+  it('a refusal of a field that the API does not know is passing: an older api has answered, in an upgrade', () => {
+    const refusalOf = (code: string) =>
+      new ApiProblem({
+        status: 400,
+        code: 'service.validation_failed',
+        detail: '',
+        fieldErrors: [{ path: 'patch.graceSeconds', code, message: '' }],
+      });
+    expect(classify(refusalOf('unknown_field'))).toBe('passing');
+    expect(classify(refusalOf('too_small'))).toBe('permanent');
+  });
+
   it('a conflict names the field that is taken', () => {
     const body = {
       code: 'service.conflict',

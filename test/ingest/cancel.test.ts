@@ -95,7 +95,9 @@ it('the key of a start does not pass for a cancel, and a cancel that is sent aga
   expect(await runsOf(monitor)).toHaveLength(1);
   const own = { headers: { 'idempotency-key': randomUUID(), ...forJson } };
   const cancels = Array.from({ length: 5 }, () => send(monitor, { status: 'cancel', runId: 'job' }, own));
-  const answers = await Promise.all(cancels.map(async (answer) => (await (await answer).json()).sequence));
+  const answers = await Promise.all(
+    cancels.map(async (answer) => JSON.parse(await (await answer).text()).sequence),
+  );
   expect(answers).toEqual([2, 2, 2, 2, 2]);
   // A log with the same fields under the same key is another beat.
   expect((await send(monitor, { status: 'log', runId: 'job' }, own)).status).toBe(409);

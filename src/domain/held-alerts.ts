@@ -38,8 +38,10 @@ export interface Causes {
 /** The moment of a decision. */
 export interface HoldMoment {
   nowMs: number;
-  /** Nothing that is due after it is decided: beats before it may be unknown. */
+  /** No silence is judged after it: beats before it may be unknown. */
   horizonMs: number;
+  /** Of a monitor that an operator beats: what its silence does not hold up. */
+  service?: { horizonMs: number } | undefined;
   /** As `mergeOutages` returns them. */
   outages: readonly Outage[];
   /** When the organization was last served again after a suspension. */
@@ -87,30 +89,32 @@ export function decideHeld(
   incidents: readonly Incident[],
   moment: HoldMoment,
 ): { live: LiveState; transitions: Transition[] } {
-  const { nowMs, horizonMs, causes } = moment;
-  if (live.holdMs === undefined || live.holdMs > horizonMs) return { live, transitions: [] };
+  const { nowMs, causes } = moment;
+  if (live.holdMs === undefined || live.holdMs > heldUpToMs(moment)) return { live, transitions: [] };
   if (causes === undefined) return { live: { ...live, holdMs: nowMs + RECOVERING_MS }, transitions: [] };
   const decided = incidents
     .filter((incident) => isHeld(incident) && !hasEnded(incident))
     .map((incident) => decide(timing, live, incident, { ...moment, causes }));
-  const looks = decided.flatMap(({ incident }) => nextLook(incident, nowMs) ?? []);
+  const looks = decided.flatMap(({ incident }) => lookAgainMs(incident, nowMs) ?? []);
   const holdMs = looks.length === 0 ? undefined : Math.min(...looks);
   const changed = decided.filter(({ incident, event }) => event || !incidents.includes(incident));
   return { live: { ...live, holdMs }, transitions: changed };
 }
 
 /** When the incident is looked at again; undefined where its alert is out, or where it has ended. */
-export function nextLook(incident: Incident, nowMs: number): number | undefined {
+export function lookAgainMs(incident: Incident, nowMs: number): number | undefined {
   if (!isHeld(incident) || hasEnded(incident)) return undefined;
   return incident.heldMs ?? nowMs + RECHECK_MS;
 }
 
 type Moment = HoldMoment & { causes: Causes };
 
+const heldUpToMs = ({ horizonMs, service }: HoldMoment) => service?.horizonMs ?? horizonMs;
+
 function decide(timing: Timing, live: LiveState, incident: Incident, moment: Moment): Transition {
   const { nowMs, horizonMs, causes } = moment;
   const { heldMs, suppressedBy } = incident;
-  if (heldMs !== undefined && heldMs > horizonMs) return unchanged(incident);
+  if (heldMs !== undefined && heldMs > heldUpToMs(moment)) return unchanged(incident);
   if (causes.down) return suppress(incident, causes.down, nowMs);
   const cause = endedCause(incident, causes);
   if (cause) {

@@ -2,12 +2,13 @@
 // of a window. Pure; the sweeper calls it for each row whose wake_ms has passed, under the row's lock.
 import { countOpen } from './beat.ts';
 import { beginRest, endRest, stopClock, withWake } from './deadline.ts';
-import { type Causes, decideHeld, holdAlerts, nextLook } from './held-alerts.ts';
+import { type Causes, decideHeld, holdAlerts, lookAgainMs } from './held-alerts.ts';
 import type { Incident, Opening, TimelineEntry, Transition } from './incident.ts';
 import { openIncident, violateIncident } from './incident.ts';
 import { escalateRules, isEscalationDue, type MonitorRules } from './judged-beat.ts';
 import { outOfWindow, windowAt } from './maintenance.ts';
 import type { LiveState, OpenRun, Outage, Timing } from './monitor.ts';
+import { type BeatenMoment, nextLook } from './operator-sign.ts';
 import { applyExcuse, deadlinesOf, firstDeadline, mayHaveLostEnd, outagesIn, refusedIn } from './silence.ts';
 import { toTime } from './timestamp.ts';
 
@@ -16,17 +17,22 @@ export interface Moment {
   nowMs: number;
   /** Every beat that arrived before it is committed or excused: no deadline after it counts as missed. */
   horizonMs: number;
-  /** Outages of the service that may still matter, as `mergeOutages` returns them. */
+  /** Outages that may still matter, as `mergeOutages` returns them: of the service, and of the operator that beats the monitor. */
   outages: readonly Outage[];
   /** When the organization was last served again after a suspension. */
   returnedMs?: number;
   /** Needed where `live.holdMs` has come. */
   causes?: Causes;
+  /** Of a monitor that an operator beats (`momentOf`). */
+  operator?: BeatenMoment['operator'];
+  service?: BeatenMoment['service'];
 }
 
 export interface WakeResult {
   live: LiveState;
   transitions: Transition[];
+  /** It is due, and may not be judged before the next sign of its operator. */
+  waitsForOperator?: true;
 }
 
 /**
@@ -57,7 +63,14 @@ export function wakeMonitor(
   const { live: after, transitions: graver } = escalateRules(timing, counted, { rules, incidents }, moment);
   const held = holdAlerts(timing, after, [...transitions, ...graver], moment.nowMs);
   const decided = decideAlerts(timing, held, incidents, moment);
-  return { ...decided, live: withWake(timing, decided.live, moment.nowMs) };
+  return waitForOperator({ ...decided, live: withWake(timing, decided.live, moment.nowMs) }, moment);
+}
+
+/** What waits for the operator alone would be claimed again at once. */
+function waitForOperator(result: WakeResult, { nowMs, operator, service }: Moment): WakeResult {
+  const { wakeMs } = result.live;
+  if (!operator || !service || wakeMs === undefined || wakeMs > service.horizonMs) return result;
+  return { ...result, live: { ...result.live, wakeMs: nextLook(operator, nowMs) }, waitsForOperator: true };
 }
 
 /** Held alerts about whose incidents nothing else has been decided now. */
@@ -75,7 +88,7 @@ function decideAlerts(
     incidents.filter((incident) => !isChanged(incident)),
     moment,
   );
-  const looks = transitions.flatMap(({ incident }) => nextLook(incident, moment.nowMs) ?? []);
+  const looks = transitions.flatMap(({ incident }) => lookAgainMs(incident, moment.nowMs) ?? []);
   const holdMs = Math.min(decided.live.holdMs ?? Number.POSITIVE_INFINITY, ...looks);
   return {
     live: { ...decided.live, holdMs: Number.isFinite(holdMs) ? holdMs : undefined },
@@ -144,14 +157,23 @@ const MAX_NAMED_OUTAGES = 20;
  * before has its own entry of each outage.
  */
 function movedBy(live: LiveState, untilMs: number, isNew: boolean, moment: Moment): TimelineEntry[] {
-  const limit = MAX_NAMED_OUTAGES;
-  const outages = isNew ? outagesIn(live, moment.outages, { untilMs, limit }) : [];
   const refused = refusedIn(live);
+  const outages = isNew ? namedOutages(live, untilMs, moment) : [];
   return [...(refused ? [refused] : []), ...outages].map(({ fromMs, toMs, ...more }) => ({
     type: 'service_outage',
     atMs: moment.nowMs,
     detail: { from: toTime(fromMs), to: toTime(toMs), ...more },
   }));
+}
+
+/** The newest ones, oldest first; those of the operator are named as such. */
+function namedOutages(live: LiveState, untilMs: number, { outages, operator, service }: Moment) {
+  const newest = { untilMs, limit: MAX_NAMED_OUTAGES };
+  const ofService = outagesIn(live, service?.outages ?? outages, newest);
+  const ofOperator = outagesIn(live, operator?.outages ?? [], newest);
+  if (ofOperator.length === 0) return ofService;
+  const all = [...ofService, ...ofOperator.map((outage) => ({ ...outage, reason: 'no_operator' }))];
+  return all.sort((one, other) => one.fromMs - other.fromMs).slice(-MAX_NAMED_OUTAGES);
 }
 
 /** Counts the deadlines that have passed; `opensMs` is the one that opens the incident. */

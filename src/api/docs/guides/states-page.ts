@@ -69,7 +69,7 @@ const TIMELINE: Texts<TimelineType> = {
   released:
     'An alert that was held, or suppressed by a cause, went out after all; `detail.event` says which.',
   service_outage:
-    'Beatkeeper itself was away, or could not take beats of this monitor. The deadline was moved by it.',
+    'Beatkeeper itself was away, could not take beats of this monitor, or (`reason: no_operator`) no operator led that beats it. The deadline was moved by it.',
 };
 
 const DELIVERY: Texts<DeliveryState> = {

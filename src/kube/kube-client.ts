@@ -55,6 +55,9 @@ export interface DeleteOptions extends CallOptions {
   propagationPolicy?: 'Background' | 'Foreground' | 'Orphan';
 }
 
+/** Of a log: more than anybody reads. */
+const MAX_LOG_BYTES = 262_144;
+
 /** Every method throws KubeError. Returned objects have apiVersion and kind set. */
 export class KubeClient {
   readonly #transport: KubeTransport;
@@ -133,6 +136,22 @@ export class KubeClient {
       signal,
     });
     for await (const line of lines) yield readWatchEvent(resource, line);
+  }
+
+  /** The last lines of a container's log. `previous`: of its run before the last restart. */
+  async podLog(
+    { namespace = '', name }: ObjectRef,
+    { signal, ...query }: { container: string; previous: boolean; tailLines: number; signal?: AbortSignal },
+  ): Promise<string> {
+    const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(name)}/log`;
+    const lines: string[] = [];
+    const limitBytes = MAX_LOG_BYTES;
+    for await (const line of this.#transport.streamLines({
+      ...{ method: 'GET', path, query: { ...query, limitBytes } },
+      ...(signal === undefined ? {} : { signal }),
+    }))
+      lines.push(line);
+    return lines.join('\n');
   }
 
   /** POST. Throws KubeError 409 `AlreadyExists` (see `isAlreadyExists`). */

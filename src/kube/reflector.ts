@@ -200,7 +200,8 @@ export class Reflector<T extends KubeObject> {
       return;
     }
     const object = withoutManagedFields(event.object);
-    const changes = event.type === 'DELETED' ? this.store.remove(objectKey(object)) : this.store.put(object);
+    const changes =
+      event.type === 'DELETED' ? this.store.remove(objectKey(object), object) : this.store.put(object);
     for (const change of changes) this.#notify(change);
     this.#resourceVersion = event.object.metadata.resourceVersion ?? this.#resourceVersion;
   }

@@ -25,6 +25,8 @@ import type { OperatorContext, OperatorTuning } from './operator-context.ts';
 import type { OperatorMetrics } from './operator-metrics.ts';
 import { OrphanKeeper } from './orphans/orphan-keeper.ts';
 import { NAMESPACES } from './resources/core-resources.ts';
+import { newWorkloadView } from './workloads/workload-view.ts';
+import { WorkloadWork } from './workloads/workload-work.ts';
 
 export interface RuntimeOptions {
   kube: KubeClient;
@@ -37,6 +39,8 @@ export interface RuntimeOptions {
   watchNamespaces: readonly string[];
   /** Default, and with an empty list: every namespace may belong to every project. */
   sharedProjects?: readonly SharedProject[] | undefined;
+  /** False: the operator looks at no CronJobs, Jobs and pods, and needs no rights there. */
+  watchesWorkloads: boolean;
   tuning: Omit<OperatorTuning, 'isClusterWide'>;
 }
 
@@ -50,6 +54,7 @@ export class OperatorRuntime {
   /** Of the namespaces themselves; undefined where single ones are named. */
   readonly #namespaces: Watch | undefined;
   readonly #orphans: OrphanKeeper;
+  readonly #workloads: WorkloadWork | undefined;
   readonly #abort = new AbortController();
   #housekeeping: Promise<void> | undefined;
   /** A lease that is lost while `startWork` waits must start nothing. */
@@ -66,9 +71,14 @@ export class OperatorRuntime {
     const { signIn } = this;
     const feed = new StatusFeedFollower({ api, metrics, log, signIn, publishBase, onRecovered });
     this.#context = createContext(options, { feed, publishBase });
-    this.workers = createWorkers(this.#context, kubeMetrics);
-    const { watched, settings } = this.#context;
+    const { workers, monitorCache } = createWorkers(this.#context, kubeMetrics);
+    this.workers = workers;
+    const { watched, settings, workloads } = this.#context;
     for (const worker of this.#all) watched.watch((namespace) => worker.watch(namespace));
+    if (workloads !== undefined) {
+      this.#workloads = new WorkloadWork(this.#context, workloads, monitorCache, kubeMetrics);
+      this.#workloads.watch(kubeMetrics);
+    }
     watched.onRecovered((namespace) => {
       for (const worker of this.#all) worker.namespaceChanged(namespace);
     });
@@ -99,6 +109,7 @@ export class OperatorRuntime {
     if (signal.aborted || this.#work === 'stopped') return;
     this.#work = 'started';
     for (const worker of this.#all) worker.start();
+    this.#workloads?.start();
     this.#housekeeping ??= this.#runHousekeeping();
   }
 
@@ -106,7 +117,8 @@ export class OperatorRuntime {
   async stopWork(graceMs: number): Promise<void> {
     this.#work = 'stopped';
     const { destinationChecks } = this.#context;
-    await Promise.all([destinationChecks.stop(), ...this.#all.map((worker) => worker.stop(graceMs))]);
+    const parts = [...this.#all, ...(this.#workloads === undefined ? [] : [this.#workloads])];
+    await Promise.all([destinationChecks.stop(), ...parts.map((part) => part.stop(graceMs))]);
   }
 
   /** Stops the caches and the feed; call it after `stopWork`. */
@@ -181,6 +193,7 @@ export class OperatorRuntime {
           for (const worker of this.#all) worker.namespaceChanged(name);
         else if (maintenanceTextIn(object) !== maintenanceTextIn(previous))
           this.workers.Monitor.namespaceChanged(name);
+        this.#workloads?.namespaceChanged(name, { object, previous });
       },
     });
   }
@@ -200,6 +213,7 @@ function createContext(
     bindings: new BindingDirectory(api),
     destinationChecks: new DestinationChecks({ api, log }),
     statusCache: new MonitorStatusCache(),
+    workloads: options.watchesWorkloads ? newWorkloadView(kube) : undefined,
     settings: { ...tuning, isClusterWide: watchNamespaces.length === 0 },
   };
 }

@@ -25,6 +25,9 @@ import { Blocked, type Fault } from '../../pass/object.ts';
 import { ObjectEvents } from '../../pass/object-events.ts';
 import { isFrom, newOrigin, objectOrigin } from '../../pass/origin.ts';
 import { problemText } from '../../resources/problem-text.ts';
+import { workloadCondition } from '../../workloads/workload-condition.ts';
+import { runsKeyOf, type Workload } from '../../workloads/workload-of.ts';
+import type { Report } from '../../workloads/workload-reports.ts';
 import { CALLBACK_IDENTITY, type CallbackObject } from '../callback/callback-object.ts';
 import { givenRules } from '../rule/apply/given-rules.ts';
 import { type RuleObject, rulesNear } from '../rule/rule-object.ts';
@@ -81,6 +84,7 @@ const INDEXES: Record<string, StoreIndex<MonitorObject>> = {
     return binding.kind === 'named' ? [binding.alias] : [];
   },
   waitsForCallback,
+  workload: (monitor) => [runsKeyOf(monitor) ?? ''].filter((key) => key !== ''),
 };
 
 export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, ExternalMonitor> {
@@ -89,7 +93,10 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   readonly keptFields = [];
   readonly initialConditions = MONITOR_PENDING;
   readonly concurrency = 8;
-  /** Indexes: `callbackRef` (`namespace/name`), `alertsTo` (`default`, an alias), `waitsForCallback` (`project`, `default`). */
+  /**
+   * Indexes: `callbackRef` (`namespace/name`), `alertsTo` (`default`, an alias), `waitsForCallback` (`project`, `default`),
+   * `workload` (`namespace/CronJob/name`, of those whose beats the operator sends).
+   */
   readonly cache: ObjectCache<MonitorObject>;
   readonly secret: MonitorSecret;
   readonly events: ObjectEvents<'Archived' | 'IncidentOpened' | 'IncidentRecovered' | 'IncidentResolved'>;
@@ -149,7 +156,9 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     const memory = this.cache.memoryOf(object);
     const isDue = isRetryDue({ object, memory }, this.#context.settings.refusalRetryMs);
     const namespace = this.#context.namespaces.get(object.metadata.namespace ?? '');
-    const desired = desiredMonitor(object, { ...facts, alias, rules, namespace, isRetryDue: isDue });
+    const workload = await this.#workloadOf(object);
+    const known = { ...facts, alias, rules, namespace, workload };
+    const desired = desiredMonitor(object, { ...known, isRetryDue: isDue });
     const fault = 'fault' in desired.recurring ? desired.recurring.fault : undefined;
     if (fault !== undefined && fault !== memory.maintenanceFault)
       this.events.record(object, 'Refused', fault);
@@ -273,8 +282,32 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     const cached = desired && this.#context.statusCache.get(desired.projectId, desired.id);
     const maintenanceFault = desired && 'fault' in desired.recurring ? desired.recurring.fault : undefined;
     const latest = external?.latest ?? cached;
-    const status = monitorStatusOf({ object, latest, record: external?.found, maintenanceFault });
-    return { ...status, fields: { ...status.fields, ...external?.ruleOutcomes } };
+    const report = this.#reportOf(object);
+    const workload =
+      desired?.workload &&
+      workloadCondition(desired.workload, { schedule: desired.workloadFault, beat: report?.refusal });
+    const facts = { object, latest, record: external?.found, maintenanceFault, workload };
+    const status = monitorStatusOf(facts);
+    const runs = { workload: report?.reported };
+    return { ...status, fields: { ...status.fields, ...runs, ...external?.ruleOutcomes } };
+  }
+
+  /** What was reported of the Jobs of the workload. One that is named no more is kept until its runs have ended. */
+  #reportOf(object: MonitorObject): Report | undefined {
+    const { workloads } = this.#context;
+    if (workloads === undefined) return object.status?.workload && { reported: object.status.workload };
+    if (runsKeyOf(object) !== undefined) return workloads.reports.of(object);
+    if (object.status?.workload === undefined) return undefined;
+    const report = workloads.reports.of(object);
+    return report.reported.runs?.some(({ ended }) => ended === undefined) === true ? report : undefined;
+  }
+
+  async #workloadOf(object: MonitorObject): Promise<Workload | undefined> {
+    const { workloadRef: ref } = object.spec;
+    if (ref === undefined) return undefined;
+    const { workloads } = this.#context;
+    if (workloads === undefined) return { ref, object: undefined, isEnabled: false };
+    return await workloads.directory.find(object);
   }
 
   holdBack({ object, memory }: MonitorPass, status: MonitorStatusFields): number {

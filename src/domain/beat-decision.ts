@@ -47,10 +47,7 @@ export function decideBeat(
   if (timing.lifecycle === 'archived') return { problem: archived() };
   if ('problem' in beat) return refuse(monitor, beat, nowMs);
   const suspended = serviceProblem(monitor.serviceState);
-  if (suspended) {
-    const ends = movesDeadline(beat.kind);
-    return { problem: suspended, live: ends ? applySuspendedBeat(timing, live, beat.runId, nowMs) : live };
-  }
+  if (suspended) return { problem: suspended, live: applySuspendedBeat(timing, live, beat, nowMs) };
   const { plan, rules } = monitor;
   const { allowed, tokens, tokensMs } = takeToken(live, plan.beatsPerMinute, nowMs);
   const problem =
@@ -64,8 +61,8 @@ export function decideBeat(
 }
 
 /**
- * A refused success or fail moves a running deadline: a wrong number must not look like a dead job. A start or a log moves
- * none when it is accepted, and none when it is refused.
+ * A refused success or fail moves a running deadline: a wrong number must not look like a dead job. A start, a log or a cancel
+ * moves none when it is accepted, and none when it is refused.
  */
 function refuse({ timing, live }: BeatenMonitor, { kind, problem }: RefusedBeat, nowMs: number): BeatRefusal {
   return { problem, live: movesDeadline(kind) ? applyRefusedBeat(timing, live, nowMs) : live };

@@ -1,6 +1,6 @@
 // Parses a beat (docs/contract/beats.md) from the address's last part, the query and the body. A fault becomes a
 // refusal: the job ran, so a refused beat still moves a running deadline.
-import { BEAT_KINDS, type BeatKind } from './beat.ts';
+import { BEAT_STATUSES, type BeatStatus } from './beat.ts';
 import { IDENTIFIER_PATTERN } from './id.ts';
 import { checkJsonStructure } from './json-structure.ts';
 import type { FieldError } from './problem.ts';
@@ -8,7 +8,8 @@ import { ProblemError, WHOLE_BODY } from './problem.ts';
 import { parseTimestamp } from './timestamp.ts';
 
 export interface BeatInput {
-  kind: BeatKind;
+  /** A cancel comes in a JSON body alone. */
+  kind: BeatStatus;
   runId?: string;
   exitStatus?: number;
   message?: string;
@@ -18,7 +19,7 @@ export interface BeatInput {
 
 /** A beat whose content is refused. Its kind is that of its address, else that of its body as far as it could be read. */
 export interface RefusedBeat {
-  kind: BeatKind;
+  kind: BeatStatus;
   problem: ProblemError;
 }
 
@@ -28,7 +29,7 @@ const MEASUREMENT_KEY = /^[a-z][a-z0-9_]{0,63}$/;
 /** The meaning of the address's last part. Undefined for an unknown suffix (404). */
 export function kindOfSuffix(
   suffix: string | undefined,
-): { kind?: BeatKind; exitStatus?: number } | undefined {
+): { kind?: BeatStatus; exitStatus?: number } | undefined {
   if (suffix === undefined) return {};
   if (suffix === 'start' || suffix === 'fail' || suffix === 'log') return { kind: suffix };
   if (!/^(0|[1-9]\d{0,2})$/.test(suffix)) return undefined;
@@ -38,7 +39,7 @@ export function kindOfSuffix(
 }
 
 /** Whether a beat of this kind moves a running deadline. A start begins a clock, and moves none that runs. */
-export function movesDeadline(kind: BeatKind): boolean {
+export function movesDeadline(kind: BeatStatus): boolean {
   return kind === 'success' || kind === 'fail';
 }
 
@@ -59,7 +60,7 @@ function cut(text: string): string {
   return [...text.slice(-2 * MAX_MESSAGE_CHARACTERS)].slice(-MAX_MESSAGE_CHARACTERS).join('');
 }
 
-type Path = { kind?: BeatKind; exitStatus?: number };
+type Path = { kind?: BeatStatus; exitStatus?: number };
 
 /** A beat without a JSON body of ours. */
 export function plainBeat(path: Path, rid: unknown, message?: string): BeatInput {
@@ -77,7 +78,7 @@ export function jsonBeat(path: Path, rid: unknown, text: string): BeatInput | Re
   try {
     const body = parse(text);
     if (!isBeat(body)) return plainBeat(path, rid, messageOf(text));
-    kind ??= BEAT_KINDS.find((one) => one === body.status);
+    kind ??= BEAT_STATUSES.find((one) => one === body.status);
     checkJsonStructure(text);
     return readFields(path, rid, body);
   } catch (error) {
@@ -142,7 +143,7 @@ function isBeat(value: unknown): value is Body {
   return (
     keys.every((key) => FIELDS.has(key)) ||
     keys.some((key) => OURS_ALONE.has(key)) ||
-    BEAT_KINDS.some((kind) => kind === status)
+    BEAT_STATUSES.some((kind) => kind === status)
   );
 }
 
@@ -154,12 +155,12 @@ function malformed(message: string, cause: unknown): ProblemError {
   });
 }
 
-function readStatus(body: Body, path: Path, fault: Fault): BeatKind | undefined {
+function readStatus(body: Body, path: Path, fault: Fault): BeatStatus | undefined {
   const { status } = body;
   if (status === undefined) return undefined;
-  const kind = BEAT_KINDS.find((one) => one === status);
+  const kind = BEAT_STATUSES.find((one) => one === status);
   if (kind === undefined) {
-    fault('status', 'invalid_value', `Use one of ${BEAT_KINDS.join(', ')}.`);
+    fault('status', 'invalid_value', `Use one of ${BEAT_STATUSES.join(', ')}.`);
     return undefined;
   }
   if (path.kind !== undefined && path.kind !== kind) {

@@ -1,22 +1,34 @@
 // What a beat does to a monitor (docs/contract/beats.md): (timing, live state, open incidents, beat, now) -> the next
 // state, the observation and the incidents that change. Pure; beat-decision.ts decides whether it is taken.
 import { learnGap } from './cadence.ts';
-import { putOffWake, runDue, startClock, withWake } from './deadline.ts';
+import { putOffWake, runDue, startClock, withWake, withWakeAfterChange } from './deadline.ts';
 import type { Incident, Transition } from './incident.ts';
 import { conformIncident, openIncident, recoversByBeat, violateIncident } from './incident.ts';
 import { crossesWindow } from './maintenance.ts';
 import type { LiveState, OpenRun, Timing } from './monitor.ts';
 import { AFTER_A_BEAT, suppression } from './monitor.ts';
 import { applyExcuse } from './silence.ts';
+import { parseTimestamp } from './timestamp.ts';
 
+/** The kinds of an observation. */
 export const BEAT_KINDS = ['success', 'fail', 'start', 'log'] as const;
 export type BeatKind = (typeof BEAT_KINDS)[number];
 
+/** What the JSON body of a beat may say of it. A `cancel` is recorded as a `log`. */
+export const BEAT_STATUSES = [...BEAT_KINDS, 'cancel'] as const;
+export type BeatStatus = (typeof BEAT_STATUSES)[number];
+
+export function recordedKind(status: BeatStatus): BeatKind {
+  return status === 'cancel' ? 'log' : status;
+}
+
 export interface Beat {
-  kind: BeatKind;
+  kind: BeatStatus;
   runId?: string;
   exitStatus?: number;
   message?: string;
+  /** The sender's clock, RFC 3339. */
+  observedAt?: string;
 }
 
 export interface BeatResult {
@@ -24,7 +36,7 @@ export interface BeatResult {
   sequence: number;
   /** The beat came after the deadline. It still wins while no sweeper has opened the incident: then nothing opens. */
   late: boolean;
-  /** Counted from the start of the run that this beat ends. */
+  /** Of the run that this beat ends. */
   durationSeconds?: number;
   transitions: Transition[];
 }
@@ -41,8 +53,10 @@ export function applyBeat(
   nowMs: number,
 ): BeatResult {
   const sequence = live.lastSequence + 1;
-  if (beat.kind === 'log') {
-    return { live: { ...live, lastSequence: sequence }, sequence, late: false, transitions: [] };
+  if (beat.kind === 'log' || beat.kind === 'cancel') {
+    const counted = { ...live, lastSequence: sequence };
+    const after = beat.kind === 'log' ? counted : cancelRun(timing, counted, beat.runId, nowMs);
+    return { live: after, sequence, late: false, transitions: [] };
   }
   const late = isLate(timing, live, incidents, nowMs);
   const seen: LiveState = {
@@ -52,13 +66,13 @@ export function applyBeat(
     lastBeatMs: nowMs,
   };
   if (beat.kind === 'start') {
-    return { live: withStart(timing, seen, beat.runId, nowMs), sequence, late, transitions: [] };
+    return { live: withStart(timing, seen, beat, nowMs), sequence, late, transitions: [] };
   }
-  const { openRuns, startedMs } = closeRun(live.openRuns, beat.runId);
+  const { openRuns, ended } = closeRun(live.openRuns, beat.runId);
   const learned = beat.kind === 'success' ? learn(timing, seen, nowMs) : seen;
   const clocked = startClock(timing, { ...learned, openRuns }, nowMs);
   const transitions = changeIncidents(timing, incidents, beat, sequence, nowMs);
-  const durationMs = startedMs === undefined ? undefined : Math.max(0, nowMs - startedMs);
+  const durationMs = ended && durationOf(ended, beat, nowMs);
   const after: LiveState = {
     ...clocked,
     openIncidents: countOpen(live.openIncidents, transitions),
@@ -96,15 +110,17 @@ export function awaitBeat(live: LiveState): LiveState {
 }
 
 /**
- * A beat that is refused because the organization is suspended: it ends its run too, whose end comes only once, and the gap
- * to the next success that counts teaches nothing. Returns the same object where nothing changes.
+ * A beat that is refused because the organization is suspended: an end and a cancel close their run too, which come only once,
+ * and the gap from an end to the next success that counts teaches nothing. Returns the same object where nothing changes.
  */
 export function applySuspendedBeat(
   timing: Timing,
   live: LiveState,
-  runId: string | undefined,
+  { kind, runId }: Beat,
   nowMs: number,
 ): LiveState {
+  if (kind === 'cancel') return cancelRun(timing, live, runId, nowMs);
+  if (kind !== 'success' && kind !== 'fail') return live;
   const { openRuns } = closeRun(live.openRuns, runId);
   const isKnown = live.gapBroken && openRuns.length === live.openRuns.length;
   return applyRefusedBeat(timing, isKnown ? live : { ...live, openRuns, gapBroken: true }, nowMs);
@@ -135,11 +151,12 @@ function isLate(timing: Timing, live: LiveState, incidents: readonly Incident[],
   return timing.lifecycle === 'active' && incidents.some(isMissed);
 }
 
-function withStart(timing: Timing, live: LiveState, runId: string | undefined, nowMs: number): LiveState {
+function withStart(timing: Timing, live: LiveState, { runId, observedAt }: Beat, nowMs: number): LiveState {
   const others = live.openRuns.filter((run) => run.runId !== runId);
+  const dueMs = runDue(timing, { startedMs: nowMs });
   const openRuns = [
     ...others,
-    { runId, startedMs: nowMs, dueMs: runDue(timing, { startedMs: nowMs }) },
+    { runId, startedMs: nowMs, observedMs: observedMsOf(observedAt), dueMs },
   ].slice(-MAX_OPEN_RUNS);
   const started = { ...live, openRuns };
   const clocked = live.deadlineMs === undefined ? startClock(timing, started, nowMs) : started;
@@ -151,11 +168,34 @@ function withStart(timing: Timing, live: LiveState, runId: string | undefined, n
  * else all runs: a sender that names its starts and not its ends has one run at a time, and a run left open would be
  * reported as overdue.
  */
-function closeRun(runs: OpenRun[], runId: string | undefined): { openRuns: OpenRun[]; startedMs?: number } {
+function closeRun(runs: OpenRun[], runId: string | undefined): { openRuns: OpenRun[]; ended?: OpenRun } {
   const own = runs.find((run) => run.runId === runId);
-  if (own) return { openRuns: runs.filter((run) => run !== own), startedMs: own.startedMs };
+  if (own) return { openRuns: runs.filter((run) => run !== own), ended: own };
   if (runId !== undefined || runs.length === 0) return { openRuns: runs };
-  return { openRuns: [], startedMs: runs.at(-1)?.startedMs };
+  return { openRuns: [], ended: runs.at(-1) };
+}
+
+/**
+ * The run of a cancel neither succeeded nor failed: only its limit ends. It may have been the next thing that the sweeper
+ * looks at.
+ */
+function cancelRun(timing: Timing, live: LiveState, runId: string | undefined, nowMs: number): LiveState {
+  const { openRuns, ended } = closeRun(live.openRuns, runId);
+  return ended ? withWakeAfterChange(timing, { ...live, openRuns }, nowMs) : live;
+}
+
+function observedMsOf(observedAt: string | undefined): number | undefined {
+  return observedAt === undefined ? undefined : parseTimestamp(observedAt);
+}
+
+/**
+ * By the clock of the sender, where it states both ends and they are in order: its beats may have come late, or together. Else
+ * between the arrivals.
+ */
+function durationOf({ startedMs, observedMs }: OpenRun, { observedAt }: Beat, nowMs: number): number {
+  const endedMs = observedMsOf(observedAt);
+  if (observedMs !== undefined && endedMs !== undefined && endedMs >= observedMs) return endedMs - observedMs;
+  return Math.max(0, nowMs - startedMs);
 }
 
 /** A gap that crosses a pause, a window, a suspension or an open incident teaches nothing (docs/contract/deadlines.md). */

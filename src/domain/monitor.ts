@@ -159,6 +159,8 @@ function compileStored(spec: ScheduleSpec): Schedule {
 export interface OpenRun {
   runId?: string;
   startedMs: number;
+  /** When it began by the clock of its sender, where the start said so. For its duration alone. */
+  observedMs?: number;
   /** From when on its limit counts, where that is not its start: it was given its full time again. */
   countedFromMs?: number;
   /**

@@ -19,6 +19,7 @@ export const KEPT_DAYS = {
   revokedCredentials: 30,
   /** Counted from the removal of their endpoint. */
   endpointChanges: 30,
+  /** Those of operators too. */
   serviceOutages: 400,
   /** A provider sends an event again for three days, and people do for thirty. */
   billingEvents: 60,

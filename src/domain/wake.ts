@@ -7,6 +7,7 @@ import { openIncident, violateIncident } from './incident.ts';
 import { escalateRules, isEscalationDue, type MonitorRules } from './judged-beat.ts';
 import { outOfWindow, windowAt } from './maintenance.ts';
 import type { LiveState, OpenRun, Outage, Timing } from './monitor.ts';
+import { type BeatenMoment, nextLook } from './operator-sign.ts';
 import { applyExcuse, deadlinesOf, firstDeadline, mayHaveLostEnd, outagesIn, refusedIn } from './silence.ts';
 import { toTime } from './timestamp.ts';
 
@@ -15,15 +16,20 @@ export interface Moment {
   nowMs: number;
   /** Every beat that arrived before it is committed or excused: no deadline after it counts as missed. */
   horizonMs: number;
-  /** Outages of the service that may still matter, as `mergeOutages` returns them. */
+  /** Outages that may still matter, as `mergeOutages` returns them: of the service, and of the operator that beats the monitor. */
   outages: readonly Outage[];
   /** When the organization was last served again after a suspension. */
   returnedMs?: number;
+  /** Of a monitor that an operator beats (`momentOf`). */
+  operator?: BeatenMoment['operator'];
+  service?: BeatenMoment['service'];
 }
 
 export interface WakeResult {
   live: LiveState;
   transitions: Transition[];
+  /** It is due, and may not be judged before the next sign of its operator. */
+  isHeld?: true;
 }
 
 /**
@@ -53,7 +59,14 @@ export function wakeMonitor(
   const counted: LiveState = { ...overdue.live, openIncidents: countOpen(live.openIncidents, transitions) };
   const { live: after, transitions: graver } = escalateRules(timing, counted, { rules, incidents }, moment);
   transitions.push(...graver);
-  return { live: withWake(timing, after, moment.nowMs), transitions };
+  return hold({ live: withWake(timing, after, moment.nowMs), transitions }, moment);
+}
+
+/** What waits for the operator alone would be claimed again at once. */
+function hold(result: WakeResult, { nowMs, operator, service }: Moment): WakeResult {
+  const { wakeMs } = result.live;
+  if (!operator || !service || wakeMs === undefined || wakeMs > service.horizonMs) return result;
+  return { ...result, live: { ...result.live, wakeMs: nextLook(operator, nowMs) }, isHeld: true };
 }
 
 /**
@@ -116,14 +129,23 @@ const MAX_NAMED_OUTAGES = 20;
  * before has its own entry of each outage.
  */
 function movedBy(live: LiveState, untilMs: number, isNew: boolean, moment: Moment): TimelineEntry[] {
-  const limit = MAX_NAMED_OUTAGES;
-  const outages = isNew ? outagesIn(live, moment.outages, { untilMs, limit }) : [];
   const refused = refusedIn(live);
+  const outages = isNew ? namedOutages(live, untilMs, moment) : [];
   return [...(refused ? [refused] : []), ...outages].map(({ fromMs, toMs, ...more }) => ({
     type: 'service_outage',
     atMs: moment.nowMs,
     detail: { from: toTime(fromMs), to: toTime(toMs), ...more },
   }));
+}
+
+/** The newest ones, oldest first; those of the operator are named as such. */
+function namedOutages(live: LiveState, untilMs: number, { outages, operator, service }: Moment) {
+  const newest = { untilMs, limit: MAX_NAMED_OUTAGES };
+  const ofService = outagesIn(live, service?.outages ?? outages, newest);
+  const ofOperator = outagesIn(live, operator?.outages ?? [], newest);
+  if (ofOperator.length === 0) return ofService;
+  const all = [...ofService, ...ofOperator.map((outage) => ({ ...outage, reason: 'no_operator' }))];
+  return all.sort((one, other) => one.fromMs - other.fromMs).slice(-MAX_NAMED_OUTAGES);
 }
 
 /** Counts the deadlines that have passed; `opensMs` is the one that opens the incident. */

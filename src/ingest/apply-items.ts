@@ -1,8 +1,9 @@
 // Applies a batch of beats to the locked live rows, in order of arrival. The domain decides; beat-transaction.ts reads
 // and writes.
 import { hash } from 'node:crypto';
+import { recordedKind } from '../domain/beat.ts';
 import { type BeatRefusal, decideBeat, type TakenBeat } from '../domain/beat-decision.ts';
-import type { BeatInput, RefusedBeat } from '../domain/beat-input.ts';
+import { type BeatInput, movesDeadline, type RefusedBeat } from '../domain/beat-input.ts';
 import type { Incident } from '../domain/incident.ts';
 import type { MonitorRules } from '../domain/judged-beat.ts';
 import { suppression } from '../domain/monitor.ts';
@@ -95,7 +96,7 @@ export function applyItem(work: Working, item: BeatItem): BeatOutcome | 'deferre
   const beat = findRepeat(work, item);
   if ('answer' in beat) return beat;
   const decision = decideBeat(beaten, beat, work.nowMs);
-  return 'problem' in decision ? refuse(work, row, decision) : record(work, item, row, decision);
+  return 'problem' in decision ? refuse(work, row, item, decision) : record(work, item, row, decision);
 }
 
 /** Whether the rules leave the item for the next batch. Then the monitor's later items are left too: their order is kept. */
@@ -141,7 +142,7 @@ function record(work: Working, item: BeatItem, row: LiveRow, taken: TakenBeat): 
     projectId,
     monitorKey,
     sequence: result.sequence,
-    kind: beat.kind,
+    kind: recordedKind(beat.kind),
     late: result.late,
     observedAt: beat.observedAt,
     durationSeconds: result.durationSeconds,
@@ -195,11 +196,16 @@ function fingerprintOf({
   return hash('sha256', JSON.stringify([kind, exitStatus, runId, message, observedAt, values]), 'base64url');
 }
 
-function refuse(work: Working, row: LiveRow, { problem, live }: BeatRefusal): BeatOutcome {
+function refuse(
+  work: Working,
+  row: LiveRow,
+  { beat }: BeatItem,
+  { problem, live }: BeatRefusal,
+): BeatOutcome {
   if (live === undefined) return { problem };
   const isChanged = live !== row.live;
   // A beat that is refused moves the deadline that runs, if there is one.
-  const hasMoved = isChanged && live.deadlineMs !== undefined;
+  const hasMoved = isChanged && movesDeadline(beat.kind) && live.deadlineMs !== undefined;
   if (isChanged) work.changed.set(row.monitorKey, { ...row, live });
   return { problem: withDeadline(problem, hasMoved) };
 }

@@ -34,7 +34,7 @@ listMonitorIncidents getStatusFeed getBilling
 listIncidents getIncident getIncidentTimeline listIncidentDeliveries listDeliveries getDelivery
 acknowledgeIncident noteIncident redeliver resolveIncident
 updateMonitor setMonitorOrigin changeMonitorLifecycle listMonitorChanges rotatePublishUrl setMonitorBinding
-reportMonitorOrigins setCallbackOrigin checkDestinations
+setMonitorBeatenBy clearMonitorBeatenBy signOperator reportMonitorOrigins setCallbackOrigin checkDestinations
 listCallbackChanges exportOrganization getOpenApi deleteMonitor deleteCallback
 `
   .trim()

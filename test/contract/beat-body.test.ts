@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { beatBody } from '../../src/contract/resources/beat.ts';
-import { BEAT_KINDS } from '../../src/domain/beat.ts';
+import { BEAT_STATUSES } from '../../src/domain/beat.ts';
 import { jsonBeat, MAX_MESSAGE_CHARACTERS } from '../../src/domain/beat-input.ts';
 
 const KNOWN = ['measurements', 'message', 'observedAt', 'status', 'runId', 'exitStatus'];
@@ -82,7 +82,7 @@ const anyBody = fc
       measurements: anyMeasurements,
       message: anyMessage,
       observedAt: anyTime,
-      status: mostly(fc.constantFrom(...BEAT_KINDS), fc.constantFrom('up', 'Success', '')),
+      status: mostly(fc.constantFrom(...BEAT_STATUSES), fc.constantFrom('up', 'Success', '')),
       runId: anyRunId,
       exitStatus: anyExitStatus,
     },
@@ -117,7 +117,7 @@ function isOfOtherSenders(body: unknown): boolean {
   const isOurs =
     keys.every((key) => KNOWN.includes(key)) ||
     keys.some((key) => OURS_ALONE.includes(key)) ||
-    ('status' in body && BEAT_KINDS.some((kind) => kind === body.status));
+    ('status' in body && BEAT_STATUSES.some((kind) => kind === body.status));
   return !isOurs;
 }
 

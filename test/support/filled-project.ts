@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { type EtagKind, formatEtag } from '../../src/contract/fields/headers.ts';
 import { exampleOf } from '../../src/contract/openapi/examples/examples.ts';
-import { ALIAS, ENDPOINT_URL, ID, MONITOR } from '../../src/contract/openapi/examples/records.ts';
+import { ALIAS, ENDPOINT_URL, ID, MONITOR, OPERATOR } from '../../src/contract/openapi/examples/records.ts';
 import type { OperationSpec } from '../../src/contract/operations/operation.ts';
 import {
   contractOperations,
@@ -75,6 +75,7 @@ export async function fillProject({ manage, owner }: Clients, place?: FilledPlac
       endpointId: made.body.endpoint.id,
       deliveryId: deliveries.body.items[0]?.deliveryId ?? '',
       credentialId: issued.body.credential.credentialId,
+      operatorId: `beatkeeper/${randomUUID()}`,
     },
   };
 }
@@ -110,6 +111,7 @@ export function requestOn({ ids, alias }: FilledProject, spec: OperationSpec): A
     [ID.draft, ids.draftId],
     [ID.otherDraft, ids.draftId],
     [MONITOR, ids.monitorId],
+    [OPERATOR, ids.operatorId],
     [ALIAS, alias],
     [ENDPOINT_URL, CLOSED_URL],
   ];

@@ -45,6 +45,8 @@ const REQUIREMENTS: Record<PathParameter, Requirement> = {
   projectId: ([home], requester, id) => requireProject(home.db, requester, id),
   // All of credentials is the owner's: nobody else learns whether one exists.
   credentialId: async () => undefined,
+  // It names no thing of a project: nobody but the operator signs.
+  operatorId: async () => undefined,
 };
 
 /** Throws `not_found` unless the caller may see all that the path of the operation names, in the jurisdiction of the query. */

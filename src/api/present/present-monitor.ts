@@ -44,6 +44,7 @@ export function presentMonitor(monitor: MonitorRecord, viewer: Viewer): Monitor 
       ...toOriginRecord(monitor.origin),
       ...presentDeclaration(monitor.origin, viewer.caller),
     },
+    beatenBy: monitor.beatenBy,
     lifecycle: monitor.lifecycle,
     maintenance: maintenance && hasOwnWindow(monitor, nowMs) ? presentWindow(maintenance) : undefined,
     restorableUntil: optionalTime(restorableUntilMs),

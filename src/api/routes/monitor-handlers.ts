@@ -12,6 +12,7 @@ import { monitorHistoryHandlers } from './monitor-history.ts';
 import { monitorLifecycleHandlers } from './monitor-lifecycle.ts';
 import { monitorOriginHandlers } from './monitor-origins.ts';
 import { monitorHandlers } from './monitors.ts';
+import { operatorHandlers } from './operators.ts';
 import { statusFeedHandlers } from './status-feed.ts';
 import { testBeatHandlers } from './test-beat.ts';
 
@@ -21,6 +22,7 @@ export function allMonitorHandlers({ databases }: Pick<ServiceContext, 'database
     ...monitorLifecycleHandlers,
     ...bindingHandlers,
     ...monitorOriginHandlers,
+    ...operatorHandlers,
     ...draftHandlers,
     ...monitorHistoryHandlers,
     ...firstBeatHandlers(forEach(databases, createFirstBeatWatch)),

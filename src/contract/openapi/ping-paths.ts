@@ -135,7 +135,7 @@ function parameters(suffix: string): JsonObject[] {
 const requestBody = {
   required: false,
   description:
-    'JSON is a beat if it is an object, and one of these is so: it has `measurements`, `observedAt`, `runId` or `exitStatus`; its `status` is `success`, `start`, `fail` or `log`; each of its fields is one of these four, `status` or `message`. So `{"status": "ok"}` is a beat with a wrong status, and refused; `{"status": "ok", "service": "db"}` is none. Other JSON, such as the webhook of Alertmanager or Grafana, and any other type are text: the last 1,024 characters are the message, and the address alone says what kind of beat it is. May be gzip.',
+    'JSON is a beat if it is an object, and one of these is so: it has `measurements`, `observedAt`, `runId` or `exitStatus`; its `status` is `success`, `start`, `fail`, `log` or `cancel`; each of its fields is one of these four, `status` or `message`. So `{"status": "ok"}` is a beat with a wrong status, and refused; `{"status": "ok", "service": "db"}` is none. Other JSON, such as the webhook of Alertmanager or Grafana, and any other type are text: the last 1,024 characters are the message, and the address alone says what kind of beat it is. May be gzip.',
   content: {
     'application/json': {
       schema: {

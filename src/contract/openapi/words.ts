@@ -25,6 +25,7 @@ export const PARAMETERS: Readonly<Record<string, string>> = {
   endpointId: 'The id of a callback endpoint, `cb_…`.',
   incidentId: 'The id of an incident, `inc_…`.',
   deliveryId: 'The id of a delivery, `dlv_…`.',
+  operatorId: 'The name of an operator: its release and its cluster.',
   projectId: 'The id of a project, a UUID.',
   credentialId: 'The id of an API credential: the hex digits in `bkc_<credentialId>_<secret>`.',
   state: 'Only those in this state.',

@@ -5,6 +5,7 @@ import { draftOperations } from './draft-operations.ts';
 import { incidentOperations } from './incident-operations.ts';
 import { monitorOperations } from './monitor-operations.ts';
 import type { InputOf, RequestOf, ResultOf } from './operation.ts';
+import { operatorOperations } from './operator-operations.ts';
 import { organizationOperations } from './organization-operations.ts';
 
 /** The operations by operationId. A development run lowers the floors; the published contract has 60 seconds. */
@@ -15,6 +16,7 @@ export function contractOperations(limits: ContractLimits = PUBLISHED_LIMITS) {
     ...callbackOperations,
     ...incidentOperations,
     ...organizationOperations,
+    ...operatorOperations,
   };
 }
 

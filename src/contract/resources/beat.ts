@@ -1,7 +1,7 @@
 // Beats on a publish address, their answers, and accepted beats as observations (docs/contract/beats.md). src/ingest reads
 // beats without these schemas: domain/beat-input.ts does, and test/contract/beat-body.test.ts holds the two together.
 import { z } from 'zod';
-import { BEAT_KINDS } from '../../domain/beat.ts';
+import { BEAT_KINDS, BEAT_STATUSES } from '../../domain/beat.ts';
 import { identifier, integer, MAX_SAFE, measurementKey, timestamp } from '../fields/field.ts';
 import { incidentChange } from './incident.ts';
 import { fieldError } from './problem.ts';
@@ -26,7 +26,11 @@ export const observation = z.object({
   receivedAt: timestamp,
   observedAt: timestamp.optional(),
   measurements: z.record(z.string(), z.number()),
-  durationSeconds: z.number().min(0).optional(),
+  durationSeconds: z
+    .number()
+    .min(0)
+    .optional()
+    .describe('From the start of the run that the beat ends, by `observedAt` where both state it.'),
   exitStatus: z.int().optional().describe('0 is a success.'),
   message: z.string().optional(),
   runId: z.string().optional(),
@@ -46,8 +50,17 @@ export const beatBody = z
         'Numbers by key, kept with the observation. Those of a success are judged by the rules of the monitor.',
       ),
     message: z.string().max(1024).optional().describe('A longer one is refused and not cut.'),
-    observedAt: timestamp.optional().describe("The sender's clock: kept, and never moves a deadline."),
-    status: beatKind.optional(),
+    observedAt: timestamp
+      .optional()
+      .describe(
+        "The sender's clock: kept, and never moves a deadline. Where start and end of a run both state it, `durationSeconds` is the time between them.",
+      ),
+    status: z
+      .enum(BEAT_STATUSES)
+      .optional()
+      .describe(
+        '`cancel`: the run neither succeeded nor failed. It closes the open run of its `runId`, is recorded as a `log` and moves nothing.',
+      ),
     runId: identifier.optional().describe('Ties the start and the end of one run together.'),
     exitStatus: integer(0, 255).optional().describe('Other than 0 without a `status`: a `fail`.'),
   })

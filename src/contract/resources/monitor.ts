@@ -27,6 +27,7 @@ import { signingSecret } from './callback.ts';
 import { openIncident } from './incident.ts';
 import { maintenanceSchedules, maintenanceSchedulesRecord } from './maintenance-schedule.ts';
 import { MAX_MEASUREMENTS, measurementRulePatch, measurementRuleRecord } from './measurement-rule.ts';
+import { beatenBy } from './operator.ts';
 import { monitorOrigin, monitorOriginInput } from './origin.ts';
 import { scheduleInput, schedulePatch, scheduleRecord } from './schedule.ts';
 
@@ -129,6 +130,7 @@ const UNPATCHED = {
   jurisdiction: 'Remove it: the jurisdiction of a monitor cannot change.',
   monitorId: 'Remove it: the ID of a monitor cannot change.',
   origin: 'Remove it: the operator sets the origin, with PUT /v1/monitors/{monitorId}/origin.',
+  beatenBy: 'Remove it: the operator sets it, and DELETE /v1/monitors/{monitorId}/beaten-by clears it.',
   lifecycle: 'Remove it: POST /v1/monitors/{monitorId}/lifecycle changes it.',
   publishUrl: 'Remove it: POST /v1/monitors/{monitorId}/publish-url/rotate makes a new address.',
 };
@@ -216,6 +218,7 @@ export const monitor = z.object({
     .record(z.string(), measurementRuleRecord)
     .describe('Rules by measurement key, which judge each accepted success.'),
   origin: monitorOrigin.optional(),
+  beatenBy: beatenBy.optional(),
   lifecycle,
   maintenance: maintenanceWindow
     .optional()

@@ -1,12 +1,21 @@
 // Claims monitors whose wake time has passed: late mark, deadline, overdue run, end of a window. Lock order: a claim
 // skips rows that are locked and waits for none, so it is part of no deadlock; later writes belong to the claimed rows.
 
-import { isDistributed } from '../postgres/engine.ts';
+import { type Bind, sql, statement } from '../postgres/columns.ts';
+import { inShard, isDistributed } from '../postgres/engine.ts';
 import { NOW_MS } from '../postgres/moments.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { readShards } from '../postgres/shards.ts';
 import { readNow } from '../postgres/transaction.ts';
-import { LIVE_COLUMNS, type LiveRow, type MonitorRef, SWEEP_BUCKETS, toLiveRow } from './live.ts';
+import {
+  LIVE_COLUMNS,
+  LIVE_STATE,
+  type LiveRow,
+  MONITOR_REF,
+  type MonitorRef,
+  SWEEP_BUCKETS,
+  toLiveRow,
+} from './live.ts';
 
 export interface DueClaim {
   /** Rows at most. */
@@ -175,6 +184,19 @@ export async function claimDueMonitors(tx: Queryable, claim: DueClaim): Promise<
     ...toSpan(first),
     rows: rows.flatMap((row) => (row.project_id === null ? [] : toLiveRow(row))),
   };
+}
+
+const WAKE = { ...MONITOR_REF, live: { wakeMs: LIVE_STATE.wakeMs } };
+const PUT_OFF = statement(
+  'put-off-wakes',
+  (bind: Bind<readonly LiveRow[]>) => `update monitor_live l set wake_ms = v.wake_ms, room = null
+    from ${sql.unnest(WAKE, bind, (rows) => rows)}
+    where l.project_id = v.project_id and l.monitor_key = v.monitor_key${inShard('l', bind, (rows) => rows)}`,
+);
+
+/** Writes the wakes alone: nothing that anybody sees has changed, and no status feed hears of it. The rows are locked. */
+export async function putOffWakes(tx: Queryable, rows: readonly LiveRow[]): Promise<void> {
+  if (rows.length > 0) await tx.query(PUT_OFF(rows));
 }
 
 /** Wakes a monitor later: something about it is at fault, and it must not hold up the others. */

@@ -33,6 +33,8 @@ export interface MonitorRow extends MonitorRef, TimingState {
   binding: StoredBinding;
   restorableUntilMs?: number;
   origin?: MonitorOrigin;
+  /** The operator that sends its beats (docs/contract/monitors.md, "Who beats it"). */
+  beatenBy?: string;
   publishAddress: string;
   updatedMs: number;
 }
@@ -81,6 +83,8 @@ export const DECLARED_BY: Columns<Omit<MonitorOrigin, 'ownedFields'>> = {
   orphanedMs: column.moment('orphaned_at'),
 };
 
+export const BEATEN_BY = column.quoted<string>('beaten_by', 'text');
+
 /** The columns that an update writes. */
 export const CHANGEABLE: Columns<Omit<MonitorRow, keyof typeof MONITOR_ID>> = {
   configurationVersion: column.plain('configuration_version', 'integer'),
@@ -99,6 +103,7 @@ export const CHANGEABLE: Columns<Omit<MonitorRow, keyof typeof MONITOR_ID>> = {
   lifecycle: column.plain('lifecycle', 'text'),
   restorableUntilMs: column.moment('restorable_until'),
   origin: column.optional({ ...DECLARED_BY, ownedFields: column.json('origin_owned_fields') }),
+  beatenBy: BEATEN_BY,
   ...MAINTENANCE,
   publishAddress: column.plain('publish_address', 'uuid'),
   updatedMs: column.moment('updated_at'),

@@ -15,6 +15,7 @@ import { inShard } from '../postgres/engine.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { MONITOR_REF, type MonitorRef } from './live.ts';
 import {
+  BEATEN_BY,
   CHANGEABLE,
   DECLARED_BY,
   JOIN_TENANT,
@@ -38,6 +39,8 @@ export interface WatchedMonitor extends MonitorRef, Tenant {
   binding: StoredBinding;
   /** Undefined where it declares none: then there are no rules, and a beat touches nothing of their states (docs/adr/0009). */
   measurements?: MonitorConfiguration['measurements'];
+  /** The operator that sends its beats. */
+  beatenBy?: string;
   /** As it was read: a monitor that is kept does not know whether its object is gone. */
   declaredBy?: Omit<MonitorOrigin, 'ownedFields'>;
 }
@@ -53,6 +56,7 @@ const WATCHED: Columns<Watched> = {
   timing: { configuration: TIMING, lifecycle: CHANGEABLE.lifecycle, ...MAINTENANCE },
   binding: CHANGEABLE.binding,
   measurements: column.computed('measurements', "nullif(m.measurements, '{}')"),
+  beatenBy: BEATEN_BY,
   declaredBy: column.optional(DECLARED_BY),
   ...TENANT,
 };

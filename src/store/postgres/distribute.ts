@@ -48,6 +48,8 @@ export const COORDINATOR_TABLES = [
   'cancellations',
   'service_clock',
   'service_outages',
+  'operator_signs',
+  'operator_outages',
   'sweeper_leases',
   'billing_subscriptions',
   'billing_charges',

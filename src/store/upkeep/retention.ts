@@ -8,6 +8,7 @@ import { isDistributed } from '../postgres/engine.ts';
 import { NOW_MS } from '../postgres/moments.ts';
 import type { Database, Queryable } from '../postgres/pool.ts';
 import { inTransaction, readNow } from '../postgres/transaction.ts';
+import { deleteOperatorOutages } from './operator-signs.ts';
 import { deleteOutages } from './service-clock.ts';
 
 const OUTAGES_KEPT_MS = KEPT_DAYS.serviceOutages * DAY_MS;
@@ -113,6 +114,10 @@ const retireOutages: Retire = async (db) => {
   await deleteOutages(db, (await readNow(db)) - OUTAGES_KEPT_MS);
   return 0;
 };
+const retireOperatorOutages: Retire = async (db) => {
+  await deleteOperatorOutages(db, (await readNow(db)) - OUTAGES_KEPT_MS);
+  return 0;
+};
 
 const ENDED_LONG_AGO = `ended and seen_ms < ${NOW_MS} - 86400000
   and seen_ms < (select max(seen_ms) from service_clock)`;
@@ -138,6 +143,7 @@ export const RETENTION_RULES: readonly RetentionRule[] = [
   // Without the row of its lane an api cannot find out whether a batch was committed: it must have ended by then.
   { what: 'ingest_lanes', retire: retire('ingest_lanes', 'updated_at', ago('30 days')) },
   { what: 'service_outages', retire: retireOutages },
+  { what: 'operator_outages', retire: retireOperatorOutages },
   // No call takes so long that it might still use one (docs/adr/0013).
   { what: 'used_reservations', retire: retire('used_reservations', 'used_at', ago('1 day')) },
   // The newest row says when the last api ended.

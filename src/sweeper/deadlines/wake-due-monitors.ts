@@ -1,11 +1,11 @@
 // One batch of due monitors as one transaction: claim, read, decide (domain/wake.ts), write. Nothing is sent here.
+import { isDeepStrictEqual } from 'node:util';
 import type { Incident, Transition } from '../../domain/incident.ts';
 import { firstViolation, type MonitorRules } from '../../domain/judged-beat.ts';
-import { suppression } from '../../domain/monitor.ts';
+import { type LiveState, suppression } from '../../domain/monitor.ts';
 import { serviceProblem } from '../../domain/plan.ts';
 import { compileRules } from '../../domain/rules/compile.ts';
 import { decodeStates } from '../../domain/rules/stored-states.ts';
-import { mergeOutages } from '../../domain/silence.ts';
 import { type Moment, wakeMonitor, wakeSuspended } from '../../domain/wake.ts';
 import { type MonitorTransitions, recordTransitions } from '../../service/incidents/incident-writer.ts';
 import { findOpenIncidents } from '../../store/incidents/incidents.ts';
@@ -15,15 +15,16 @@ import {
   type DueClaim,
   type DueMonitors,
   findDueShards,
+  putOffWakes,
 } from '../../store/monitors/due-monitors.ts';
-import type { LiveRow } from '../../store/monitors/live.ts';
+import { type LiveRow, WOKEN_STATE } from '../../store/monitors/live.ts';
 import { claimResting, type RestingClaim } from '../../store/monitors/resting-monitors.ts';
 import { loadWatchedMonitors, type WatchedMonitor } from '../../store/monitors/watched-monitor.ts';
 import { isFaultOfData } from '../../store/postgres/database-error.ts';
 import { isDistributed } from '../../store/postgres/engine.ts';
 import type { Pool, Queryable } from '../../store/postgres/pool.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
-import { readOutages } from '../../store/upkeep/service-clock.ts';
+import { readMoments } from './read-moments.ts';
 import { splitBatch } from './split-batch.ts';
 
 export interface WokenBatch extends Omit<DueMonitors, 'rows'> {
@@ -151,7 +152,7 @@ async function wakeRows(
     rows.filter(({ live }) => isAlone || live.openIncidents > 0),
   );
   const isDue = ({ live }: LiveRow) => (live.escalatesMs ?? Number.POSITIVE_INFINITY) <= clock.uptoMs;
-  const work: Omit<Work, 'moment'> = { changed: left, transitions: [], faults: [] };
+  const work: Work = { changed: left, held: [], transitions: [], faults: [] };
   const rules = new Map<string, MonitorRules>();
   const atFault = new Set<LiveRow>();
   for (const row of rows.filter(isDue)) {
@@ -167,16 +168,16 @@ async function wakeRows(
     firstStart(rows),
     ...[...rules.values()].map(({ states }) => firstViolation(states)),
   );
-  // Read after the horizon: an outage commits together with the horizon behind it.
-  const outages = mergeOutages(await readOutages(tx, sinceMs));
-  const moment: Moment = { nowMs: clock.nowMs, horizonMs: clock.uptoMs, outages };
+  const momentFor = await readMoments(tx, clock, { monitors, sinceMs });
   for (const row of rows) {
     if (atFault.has(row)) continue;
     const open = incidents.get(row.monitorKey) ?? [];
     const live = isAlone ? { ...row.live, openIncidents: open.length } : row.live;
-    const known = { incidents: open, rules: rules.get(row.monitorKey) };
-    decide({ ...work, moment }, { ...row, live }, monitors.get(row.monitorKey), known);
+    const monitor = monitors.get(row.monitorKey);
+    const known = { incidents: open, rules: rules.get(row.monitorKey), moment: momentFor(monitor) };
+    decide(work, { ...row, live }, monitor, known);
   }
+  await putOffWakes(tx, work.held);
   await recordTransitions(tx, work.transitions, clock.nowMs, work.changed);
   return {
     ...clock,
@@ -198,8 +199,9 @@ function rulesOf(
 }
 
 interface Work {
-  moment: Moment;
   changed: LiveRow[];
+  /** Of these only the wake has changed. */
+  held: LiveRow[];
   transitions: MonitorTransitions[];
   faults: WokenBatch['faults'];
 }
@@ -208,9 +210,10 @@ function decide(
   work: Work,
   row: LiveRow,
   monitor: WatchedMonitor | undefined,
-  { incidents, rules }: { incidents: readonly Incident[]; rules?: MonitorRules },
+  known: { incidents: readonly Incident[]; rules?: MonitorRules; moment: Moment },
 ): void {
-  const { nowMs } = work.moment;
+  const { incidents, rules } = known;
+  const { nowMs } = known.moment;
   const { projectId, monitorKey } = row;
   try {
     // Every change of a configuration locks the live row first: another version is a bug, not a race.
@@ -222,8 +225,12 @@ function decide(
       return;
     }
     const { timing, returnedMs } = monitor;
-    const moment = { ...work.moment, returnedMs };
-    const { live, transitions } = wakeMonitor(timing, row.live, incidents, moment, rules);
+    const moment = { ...known.moment, returnedMs };
+    const { live, transitions, isHeld } = wakeMonitor(timing, row.live, incidents, moment, rules);
+    if (isHeld && transitions.length === 0 && isOnlyPutOff(row.live, live)) {
+      work.held.push({ ...row, live });
+      return;
+    }
     work.changed.push({ ...row, live });
     work.transitions.push({
       ...monitor,
@@ -238,6 +245,12 @@ function decide(
   } catch (error) {
     leaveAlone(work, row, { nowMs, error });
   }
+}
+
+const VISIBLE = Object.keys(WOKEN_STATE).filter((name) => name !== 'wakeMs') as (keyof LiveState)[];
+
+function isOnlyPutOff(before: LiveState, after: LiveState): boolean {
+  return VISIBLE.every((name) => isDeepStrictEqual(before[name], after[name]));
 }
 
 /** A monitor at fault must not hold up the others of the batch. */

@@ -132,7 +132,7 @@ ${commands(`curl -fsS -m 15 --retry 3 -H "Content-Type: application/json" -d '{"
 <p>Not every JSON is a beat: other systems send theirs. A body counts as a beat if it is an object, and at least one of these is so:</p>
 <ul>
 <li>it has one of <code>measurements</code>, <code>observedAt</code>, <code>runId</code>, <code>exitStatus</code>;</li>
-<li>its <code>status</code> is <code>success</code>, <code>start</code>, <code>fail</code> or <code>log</code>;</li>
+<li>its <code>status</code> is <code>success</code>, <code>start</code>, <code>fail</code>, <code>log</code> or <code>cancel</code>;</li>
 <li>each of its fields is one of <code>status</code>, <code>message</code> and the four above.</li>
 </ul>
 <p>All other JSON is text: nothing in it is checked, and its last ${characters} characters are the message. At the bare address:</p>

@@ -53,6 +53,16 @@ export const BAD_REQUEST = {
     ...fault('verbose', 'unknown_field', 'Remove it: this operation has no such query parameter.'),
     by: ({ method, query }) => method === 'GET' && query === undefined,
   },
+  badOperator: {
+    code: 'validation_failed',
+    summary: 'The path names no operator.',
+    ...fault(
+      'operatorId',
+      'invalid_format',
+      'Must start with a letter or digit, then letters, digits, ".", "_", ":", "/", "@" or "-", at most 256 characters.',
+    ),
+    by: only('signOperator'),
+  },
   missingProject: {
     code: 'validation_failed',
     summary: 'A session names no project.',

@@ -6,6 +6,7 @@ import { draftExamples } from './draft-examples.ts';
 import type { Examples } from './example.ts';
 import { incidentExamples } from './incident-examples.ts';
 import { monitorExamples } from './monitor-examples.ts';
+import { operatorExamples } from './operator-examples.ts';
 import { organizationExamples } from './organization-examples.ts';
 
 export interface AnyExample {
@@ -23,6 +24,7 @@ const EXAMPLES: Examples<OperationId> = {
   ...callbackExamples,
   ...incidentExamples,
   ...organizationExamples,
+  ...operatorExamples,
 };
 
 export function exampleOf(id: string): AnyExample {

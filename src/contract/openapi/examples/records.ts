@@ -27,6 +27,8 @@ export const ALIAS = 'on-call';
 export const ENDPOINT_URL = 'https://hooks.example.com/beatkeeper';
 export const PUBLISH_ID = '0f85583d-8dd7-4186-8985-e2d6ca90a0b9';
 
+export const OPERATOR = 'beatkeeper/beatkeeper@0b5f5e0c-1f0e-4a55-9a52-0c9e3c9b7d11';
+
 export const RUN = 'backup-2026-11-22';
 
 const CREATED = '2026-11-22T08:00:00.000Z';

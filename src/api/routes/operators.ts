@@ -1,0 +1,30 @@
+// Operators that beat monitors: which monitors, and whether they live.
+import { askPresent } from '../../service/calls/homes.ts';
+import { setBeatenBy } from '../../service/monitors/beaten-by.ts';
+import { signOperator } from '../../store/upkeep/operator-signs.ts';
+import type { Handlers } from '../operation.ts';
+import { answerMonitor, monitorNameOf } from './monitors.ts';
+
+export const operatorHandlers: Handlers<'setMonitorBeatenBy' | 'clearMonitorBeatenBy' | 'signOperator'> = {
+  setMonitorBeatenBy: async (call) => {
+    const operatorId = call.input.body.operatorId ?? undefined;
+    return await call.write(
+      (tx) => setBeatenBy(tx, call.context, { name: monitorNameOf(call), operatorId }),
+      (monitor) => answerMonitor(monitor, call),
+    );
+  },
+
+  clearMonitorBeatenBy: async (call) =>
+    await call.write(
+      (tx) => setBeatenBy(tx, call.context, { name: monitorNameOf(call), operatorId: undefined }),
+      (monitor) => answerMonitor(monitor, call),
+    ),
+
+  // In each database with its monitors. One that is away hears of it later: the span until then is an outage there, and no beat
+  // reached it either.
+  signOperator: async ({ input: { params }, caller, homes }) => {
+    const operator = { organizationId: caller.organizationId, operatorId: params.operatorId };
+    await askPresent(homes, (db) => signOperator(db, operator));
+    return {};
+  },
+};

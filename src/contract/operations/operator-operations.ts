@@ -1,0 +1,55 @@
+// Operations about operators that beat monitors (docs/contract/deadlines.md, "While no operator leads").
+import { z } from 'zod';
+import { identifier } from '../fields/field.ts';
+import { jurisdictionQuery } from '../fields/paging.ts';
+import { monitor } from '../resources/monitor.ts';
+import { operatorId, setBeatenByBody } from '../resources/operator.ts';
+import { operation } from './operation.ts';
+
+const ofMonitor = {
+  tag: 'Monitors',
+  project: 'required',
+  path: '/v1/monitors/{monitorId}/beaten-by',
+  params: z.strictObject({ monitorId: identifier }),
+  query: z.strictObject(jurisdictionQuery),
+  etag: 'configuration',
+  success: 200,
+  response: monitor,
+} as const;
+
+export const operatorOperations = {
+  setMonitorBeatenBy: operation({
+    ...ofMonitor,
+    operationId: 'setMonitorBeatenBy',
+    method: 'PUT',
+    summary: 'Say which operator beats a monitor',
+    description:
+      'From now on the monitor is judged up to the last sign of life of that operator. The same operator again changes nothing, so that it needs neither a key nor an ETag; it is no change of the configuration. Where the operator before has been silent since the clock of the monitor started, the clock starts again with a full interval plus grace.',
+    preset: 'operator',
+    body: setBeatenByBody,
+  }),
+  clearMonitorBeatenBy: operation({
+    ...ofMonitor,
+    operationId: 'clearMonitorBeatenBy',
+    method: 'DELETE',
+    summary: 'Take a monitor from its operator',
+    description:
+      'For a monitor whose operator is gone for good: it is judged again, from a full interval plus grace on. An operator that works takes it back.',
+    preset: 'manage',
+  }),
+  signOperator: operation({
+    operationId: 'signOperator',
+    tag: 'Service',
+    project: 'none',
+    method: 'PUT',
+    path: '/v1/operators/{operatorId}/sign',
+    summary: 'Give a sign of life of an operator',
+    description:
+      'The operator that leads sends it every five seconds, while all that it has seen of runs is sent as beats. One that gives none for more than 20 seconds is silent: when it signs again, its silence counts as an outage for the monitors that it beats.',
+    preset: 'operator',
+    params: z.strictObject({ operatorId }),
+    body: z.strictObject({}),
+    bodyOptional: true,
+    success: 204,
+  }),
+};

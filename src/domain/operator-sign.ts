@@ -1,0 +1,77 @@
+// What the signs of life of an operator say of the monitors that it beats (docs/contract/deadlines.md, "While no operator
+// leads"): they are judged up to its last sign, and its absence is an outage for them. Pure.
+import type { Outage } from './monitor.ts';
+import { mergeOutages } from './silence.ts';
+
+/** An operator without a sign for longer is silent. A new leader works sooner: its predecessor's death is no outage. */
+export const SILENT_MS = 20_000;
+/** A sign comes every five seconds, and takes a moment. */
+const NEXT_SIGN_MS = 6_000;
+
+/** An operator, as one organization knows it. */
+export interface OperatorSigns {
+  /** Undefined: it never gave one. */
+  signMs?: number;
+  /** That have ended. Oldest first, disjoint. */
+  outages: readonly Outage[];
+}
+
+/** What decides about the monitors of one operator. */
+export interface BeatenMoment {
+  nowMs: number;
+  /** No deadline after it counts as missed. */
+  horizonMs: number;
+  /** Of the service and the operator, as `mergeOutages` returns them. */
+  outages: readonly Outage[];
+  operator: OperatorSigns;
+  /** As it is for all other monitors. */
+  service: { horizonMs: number; outages: readonly Outage[] };
+}
+
+/**
+ * The moment for the monitors of an operator. They are judged up to its last sign, also where that is fresh: a job may have
+ * succeeded after it, and the operator died before it could say so.
+ */
+export function momentOf<Known extends Pick<BeatenMoment, 'nowMs' | 'horizonMs' | 'outages'>>(
+  service: Known,
+  operator: OperatorSigns,
+): Known & BeatenMoment {
+  const { horizonMs, outages } = service;
+  return {
+    ...service,
+    horizonMs: Math.min(horizonMs, operator.signMs ?? Number.NEGATIVE_INFINITY),
+    outages: mergeOutages([...outages, ...operator.outages]),
+    operator,
+    service: { horizonMs, outages },
+  };
+}
+
+/** Whether an operator was silent at a moment, and since when; undefined `sinceMs`: it had never given a sign. */
+export function silenceAt(
+  { signMs, outages }: OperatorSigns,
+  atMs: number,
+): { isSilent: boolean; sinceMs?: number } {
+  if (signMs === undefined) return { isSilent: true };
+  const past = outages.find(({ fromMs, toMs }) => fromMs + SILENT_MS < atMs && atMs < toMs);
+  if (past) return { isSilent: true, sinceMs: past.fromMs };
+  return atMs - signMs > SILENT_MS ? { isSilent: true, sinceMs: signMs } : { isSilent: false };
+}
+
+const FIRST_LOOK_MS = 3_000;
+const SILENT_LOOK_MS = 15_000;
+const LONGEST_LOOK_MS = 60_000;
+
+/**
+ * When a sweeper looks again at a monitor that is due and may not be judged yet: with the next sign; of one that is silent more
+ * and more rarely, because thousands may wait for hours.
+ */
+export function nextLook({ signMs }: OperatorSigns, nowMs: number): number {
+  if (signMs === undefined) return nowMs + LONGEST_LOOK_MS;
+  const silentMs = nowMs - signMs;
+  if (silentMs > SILENT_MS) {
+    return nowMs + Math.min(LONGEST_LOOK_MS, Math.max(SILENT_LOOK_MS, Math.floor(silentMs / 10)));
+  }
+  const nextMs = Math.max(signMs + NEXT_SIGN_MS, nowMs + FIRST_LOOK_MS);
+  // A sign that is ahead was given before the database's clock was set back.
+  return Math.min(nextMs, nowMs + SILENT_LOOK_MS);
+}

@@ -1,0 +1,293 @@
+// The sweep of deadlines for monitors that operators beat: judged up to the last sign of their operator, whose absence is an
+// outage for them and for nobody else (docs/contract/deadlines.md, "While no operator leads").
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { readNow } from '../../src/store/postgres/transaction.ts';
+import { insertOperator, signOperator } from '../../src/store/upkeep/operator-signs.ts';
+import { RETENTION_RULES } from '../../src/store/upkeep/retention.ts';
+import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
+import {
+  type SeedMonitor,
+  type SeedProject,
+  seedMonitor,
+  seedMonitors,
+  seedProject,
+} from '../support/seed.ts';
+import { statementsOf } from '../support/statements.ts';
+import { incidentsOf, liveOf, timelineOf } from '../support/stored-rows.ts';
+import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
+
+let fixture: ProjectFixture;
+let other: SeedProject;
+
+beforeAll(async () => {
+  fixture = await openProjectFixture();
+  other = await seedProject(fixture.pool);
+});
+afterAll(() => fixture?.close());
+beforeEach(async () => {
+  await fixture.pool.query('truncate service_outages, operator_signs, operator_outages');
+  await fixture.pool.query('update monitor_live set wake_ms = null');
+});
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const OPERATOR = 'beatkeeper/beatkeeper@cluster';
+
+/** Interval and grace are a minute each, as of `seedMonitors`; its last beat was `agoMs` ago. */
+async function beaten(agoMs: number, options: { by?: string | null; project?: SeedProject } = {}) {
+  const { by = OPERATOR, project = fixture.project } = options;
+  return await seedMonitor(fixture.pool, project, await columns(agoMs, by));
+}
+
+async function columns(agoMs: number, by: string | null, configuration: object = {}, live: object = {}) {
+  const beatMs = (await readNow(fixture.pool)) - agoMs;
+  const deadlineMs = beatMs + 2 * MINUTE;
+  return {
+    configuration: { beaten_by: by, ...configuration },
+    live: {
+      ...{ anchor_ms: beatMs, first_beat_ms: beatMs, last_beat_ms: beatMs, last_success_ms: beatMs },
+      ...{ last_sequence: 1, deadline_ms: deadlineMs, wake_ms: deadlineMs, ...live },
+    },
+  };
+}
+
+const ofOperator = ({ organizationId }: SeedProject = fixture.project) => ({
+  organizationId,
+  operatorId: OPERATOR,
+});
+
+/** The last sign was so long ago. */
+async function signedAgo(agoMs: number, project?: SeedProject) {
+  const operator = ofOperator(project);
+  await insertOperator(fixture.pool, operator);
+  await fixture.pool.query(
+    'update operator_signs set seen_ms = $2 where organization_id = $1 and operator_id = $3',
+    [operator.organizationId, (await readNow(fixture.pool)) - agoMs, OPERATOR],
+  );
+}
+const sign = (project?: SeedProject) => signOperator(fixture.pool, ofOperator(project));
+
+async function sweep() {
+  await moveClock(fixture.pool);
+  await drain(makeSweep(fixture.pool));
+}
+const kindsOf = async (monitor: SeedMonitor) =>
+  (await incidentsOf(fixture.pool, monitor)).map(({ kind }) => kind);
+
+/** As if the wake of a held monitor had come. */
+const wakeAll = () => fixture.pool.query('update monitor_live set wake_ms = 1 where wake_ms is not null');
+
+describe('an operator that gives signs', () => {
+  it('its dead jobs are found as those of all others', async () => {
+    await signedAgo(0);
+    const dead = await beaten(2 * MINUTE + 5_000);
+    const living = await beaten(30_000);
+    await sweep();
+    expect(await kindsOf(dead)).toEqual(['missed_deadline']);
+    expect(await kindsOf(living)).toEqual([]);
+    const [incident] = await incidentsOf(fixture.pool, dead);
+    expect(await timelineOf(fixture.pool, incident.incident_id)).toMatchObject([
+      { type: 'opened' },
+      { type: 'suppressed' },
+    ]);
+  });
+
+  it('a deadline after its last sign waits for the next one, a few seconds', async () => {
+    await signedAgo(10_000);
+    const dead = await beaten(2 * MINUTE + 5_000);
+    await sweep();
+    expect(await kindsOf(dead)).toEqual([]);
+    const { wake_ms } = await liveOf(fixture.pool, dead);
+    const waitsMs = wake_ms - (await readNow(fixture.pool));
+    expect(waitsMs).toBeLessThanOrEqual(6_000);
+    await sign();
+    await wakeAll();
+    await sweep();
+    expect(await kindsOf(dead)).toEqual(['missed_deadline']);
+  });
+});
+
+describe('an operator that gives none', () => {
+  it('a deadline that it did not live to see opens nothing, however long it is away', async () => {
+    await signedAgo(HOUR);
+    const monitor = await beaten(50 * MINUTE);
+    const before = await liveOf(fixture.pool, monitor);
+    for (let looks = 0; looks < 3; looks += 1) {
+      await sweep();
+      const { wake_ms, room: _room, ...live } = await liveOf(fixture.pool, monitor);
+      const waitsMs = wake_ms - (await readNow(fixture.pool));
+      expect(waitsMs).toBeGreaterThan(10_000);
+      expect(waitsMs).toBeLessThanOrEqual(MINUTE);
+      // No status feed hears of it: nothing has changed.
+      const { wake_ms: _wake, room: _full, ...untouched } = before;
+      expect(live).toEqual(untouched);
+      await wakeAll();
+    }
+    expect(await kindsOf(monitor)).toEqual([]);
+  });
+
+  it('one that never gave any judges nothing', async () => {
+    const monitor = await beaten(HOUR);
+    await sweep();
+    expect(await kindsOf(monitor)).toEqual([]);
+    expect((await liveOf(fixture.pool, monitor)).wake_ms).toBeGreaterThan(await readNow(fixture.pool));
+  });
+
+  it('a deadline before its last sign was judged, and is', async () => {
+    await signedAgo(HOUR);
+    const monitor = await beaten(HOUR + 5 * MINUTE);
+    await sweep();
+    expect(await kindsOf(monitor)).toEqual(['missed_deadline']);
+  });
+
+  it('holds up no monitor of another operator, of none, or of another organization', async () => {
+    await signedAgo(HOUR);
+    await signedAgo(0, other);
+    await insertOperator(fixture.pool, { ...ofOperator(), operatorId: 'another' });
+    const held = await beaten(50 * MINUTE);
+    const others = [
+      await beaten(50 * MINUTE, { by: null }),
+      await beaten(50 * MINUTE, { by: 'another' }),
+      await beaten(50 * MINUTE, { project: other }),
+    ];
+    await sweep();
+    for (const monitor of others) expect(await kindsOf(monitor)).toEqual(['missed_deadline']);
+    expect(await kindsOf(held)).toEqual([]);
+  });
+
+  it('no run is overdue and no late run is found before it is back; a run that overlaps its absence never is', async () => {
+    await signedAgo(HOUR);
+    const startedMs = (await readNow(fixture.pool)) - 90 * MINUTE;
+    const runs = [
+      { runId: 'a', startedMs, dueMs: startedMs + 10 * MINUTE },
+      { runId: 'b', startedMs, dueMs: startedMs + 40 * MINUTE },
+    ];
+    const run = (index: number) => ({
+      ...{ deadline_ms: null, wake_ms: 1, open_runs: [runs[index]] },
+    });
+    const limit = { max_runtime_seconds: 600 };
+    const before = await seedMonitor(
+      fixture.pool,
+      fixture.project,
+      await columns(HOUR, OPERATOR, limit, run(0)),
+    );
+    const during = await seedMonitor(
+      fixture.pool,
+      fixture.project,
+      await columns(HOUR, OPERATOR, limit, run(1)),
+    );
+    await sweep();
+    expect(await kindsOf(before)).toEqual(['overdue_run']);
+    expect(await kindsOf(during)).toEqual([]);
+    await sign();
+    await wakeAll();
+    await sweep();
+    expect(await kindsOf(during)).toEqual([]);
+    expect((await liveOf(fixture.pool, during)).open_runs).toMatchObject([{ mayHaveEnded: true }]);
+  });
+});
+
+describe('an operator that comes back', () => {
+  it('its absence is an outage for its monitors: a full interval and grace from its end, then the dead job is found', async () => {
+    await signedAgo(HOUR);
+    const monitor = await beaten(HOUR + MINUTE);
+    const untouched = await beaten(HOUR + MINUTE, { by: null });
+    await sweep();
+    expect(await kindsOf(untouched)).toEqual(['missed_deadline']);
+    const outage = await sign();
+    if (!outage) throw new Error('no outage');
+    await wakeAll();
+    await sweep();
+    expect(await kindsOf(monitor)).toEqual([]);
+    const live = await liveOf(fixture.pool, monitor);
+    expect(live).toMatchObject({
+      deadline_ms: outage.toMs + 2 * MINUTE,
+      unmoved_ms: live.anchor_ms + 2 * MINUTE,
+    });
+    // That time has passed as well, and the operator gave signs all along.
+    const agoMs = 3 * MINUTE;
+    await fixture.pool.query('update operator_outages set from_ms = from_ms - $1, to_ms = to_ms - $1', [
+      agoMs,
+    ]);
+    await fixture.pool.query(
+      `update monitor_live set anchor_ms = anchor_ms - $1, deadline_ms = deadline_ms - $1, unmoved_ms = unmoved_ms - $1, wake_ms = 1
+       where monitor_key = $2`,
+      [agoMs, monitor.monitorKey],
+    );
+    await sign();
+    await sweep();
+    const [incident] = await incidentsOf(fixture.pool, monitor);
+    expect(incident).toMatchObject({ kind: 'missed_deadline', state: 'open' });
+    expect(incident.deadline_at.getTime()).toBe(outage.toMs - agoMs + 2 * MINUTE);
+    expect(await timelineOf(fixture.pool, incident.incident_id)).toContainEqual(
+      expect.objectContaining({
+        type: 'service_outage',
+        detail: {
+          from: new Date(outage.fromMs - agoMs).toISOString(),
+          to: new Date(outage.toMs - agoMs).toISOString(),
+          reason: 'no_operator',
+        },
+      }),
+    );
+  });
+
+  it('outages of the service and of the operator are named each as what it was', async () => {
+    await signedAgo(0);
+    const nowMs = await readNow(fixture.pool);
+    await fixture.pool.query('insert into service_outages (from_ms, to_ms, told) values ($1, $2, true)', [
+      nowMs - 60 * MINUTE,
+      nowMs - 55 * MINUTE,
+    ]);
+    await fixture.pool.query(
+      'insert into operator_outages (organization_id, operator_id, from_ms, to_ms) values ($1, $2, $3, $4)',
+      [fixture.project.organizationId, OPERATOR, nowMs - 58 * MINUTE, nowMs - 54 * MINUTE],
+    );
+    const monitor = await beaten(61 * MINUTE);
+    await sweep();
+    const [incident] = await incidentsOf(fixture.pool, monitor);
+    const outages = (await timelineOf(fixture.pool, incident.incident_id)).filter(
+      ({ type }) => type === 'service_outage',
+    );
+    expect(outages.map(({ detail }) => detail.reason)).toEqual([undefined, 'no_operator']);
+    // Time in which both were away counts once.
+    expect(incident.deadline_at.getTime()).toBe(nowMs - 54 * MINUTE + 2 * MINUTE);
+  });
+});
+
+const textsOf = async (work: () => Promise<unknown>) => (await statementsOf(work)).map(({ text }) => text);
+
+describe('what it costs', () => {
+  it('a batch without such monitors reads no operator; one with thousands reads them in one statement', async () => {
+    await signedAgo(HOUR);
+    const plain = await columns(50 * MINUTE, null);
+    await seedMonitors(fixture.pool, fixture.project, 20, plain);
+    await moveClock(fixture.pool);
+    const withoutAny = await textsOf(() => drain(makeSweep(fixture.pool)));
+    expect(withoutAny.filter((text) => text.includes('operator_'))).toEqual([]);
+    const held = await columns(50 * MINUTE, OPERATOR);
+    await seedMonitors(fixture.pool, fixture.project, 200, held);
+    await moveClock(fixture.pool);
+    const withMany = await textsOf(() => drain(makeSweep(fixture.pool)));
+    expect(withMany.filter((text) => text.includes('from operator_signs'))).toHaveLength(1);
+    // All of them are put off by one statement.
+    expect(withMany.filter((text) => text.includes('update monitor_live'))).toHaveLength(1);
+  });
+});
+
+it('outages of operators are deleted after 400 days, and signs never', async () => {
+  await signedAgo(0);
+  const nowMs = await readNow(fixture.pool);
+  const DAY = 24 * HOUR;
+  const insert = (daysAgo: number) =>
+    fixture.pool.query(
+      'insert into operator_outages (organization_id, operator_id, from_ms, to_ms) values ($1, $2, $3, $4)',
+      [fixture.project.organizationId, OPERATOR, nowMs - daysAgo * DAY - MINUTE, nowMs - daysAgo * DAY],
+    );
+  await insert(399);
+  await insert(401);
+  await signedAgo(500 * DAY);
+  await RETENTION_RULES.find(({ what }) => what === 'operator_outages')?.retire(fixture.pool, 1_000);
+  const { rows } = await fixture.pool.query('select to_ms from operator_outages');
+  expect(rows).toEqual([{ to_ms: nowMs - 399 * DAY }]);
+  expect((await fixture.pool.query('select * from operator_signs')).rows).toHaveLength(1);
+});

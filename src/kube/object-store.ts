@@ -77,6 +77,11 @@ export class ObjectStore<T extends KubeObject> {
     return found;
   }
 
+  /** True if an index has an object under any value. */
+  hasAny(indexName: string): boolean {
+    return (this.#places.get(indexName)?.size ?? 0) > 0;
+  }
+
   /** Stores an object. Returns no change if the store already has this version. */
   put(object: T): StoreChange<T>[] {
     const key = objectKey(object);

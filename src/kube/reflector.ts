@@ -125,6 +125,14 @@ export class Reflector<T extends KubeObject> {
     return this.#run !== undefined && this.silentMs < greatestMs;
   }
 
+  /**
+   * True while the server is away: one failure is a connection that broke, and the next one goes through at once as a rule. A
+   * refusal of the namespace is an answer.
+   */
+  get isFailing(): boolean {
+    return this.#failures >= 2 && !this.#isRefused;
+  }
+
   /** One loop with one signal, so that a reflector never has two watches. */
   async #loop(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {

@@ -14,6 +14,7 @@ import type { SharedProjects } from './known/shared-projects.ts';
 import type { StatusFeedFollower } from './known/status-feed-follower.ts';
 import type { WatchedNamespaces } from './known/watched-namespaces.ts';
 import type { OperatorMetrics } from './operator-metrics.ts';
+import type { OperatorName } from './workloads/operator-sign.ts';
 import type { WorkloadView } from './workloads/workload-view.ts';
 
 export interface OperatorContext {
@@ -32,6 +33,7 @@ export interface OperatorContext {
   statusCache: MonitorStatusCache;
   feed: StatusFeedFollower;
   publishBase: PublishBase;
+  operatorName: OperatorName;
   /** Undefined: the operator does not look at workloads. */
   workloads: WorkloadView | undefined;
   settings: OperatorTuning;

@@ -6,7 +6,7 @@ import type { EventRecorder } from '../kube/event-recorder.ts';
 import type { KubeClient } from '../kube/kube-client.ts';
 import type { KubeLog } from '../kube/kube-log.ts';
 import type { KubeMetrics } from '../kube/kube-metrics.ts';
-import type { KubeObject } from '../kube/kube-object.ts';
+import type { KubeObject, ObjectRef } from '../kube/kube-object.ts';
 import { ObjectStore } from '../kube/object-store.ts';
 import { Reflector } from '../kube/reflector.ts';
 import { type AnyWorker, createWorkers } from './kinds/kinds.ts';
@@ -25,6 +25,7 @@ import type { OperatorContext, OperatorTuning } from './operator-context.ts';
 import type { OperatorMetrics } from './operator-metrics.ts';
 import { OrphanKeeper } from './orphans/orphan-keeper.ts';
 import { NAMESPACES } from './resources/core-resources.ts';
+import { OperatorName } from './workloads/operator-sign.ts';
 import { newWorkloadView } from './workloads/workload-view.ts';
 import { WorkloadWork } from './workloads/workload-work.ts';
 
@@ -41,6 +42,8 @@ export interface RuntimeOptions {
   sharedProjects?: readonly SharedProject[] | undefined;
   /** False: the operator looks at no CronJobs, Jobs and pods, and needs no rights there. */
   watchesWorkloads: boolean;
+  /** Of the operator itself. */
+  lease?: ObjectRef | undefined;
   tuning: Omit<OperatorTuning, 'isClusterWide'>;
 }
 
@@ -203,7 +206,9 @@ function createContext(
   options: RuntimeOptions,
   followed: Pick<OperatorContext, 'feed' | 'publishBase'>,
 ): OperatorContext {
-  const { kube, api, events, log, metrics, watchNamespaces, tuning } = options;
+  const { kube, api, events, log, metrics, watchNamespaces, tuning, lease } = options;
+  const isClusterWide = watchNamespaces.length === 0;
+  const { release } = tuning;
   return {
     ...{ kube, api, events, log, metrics, ...followed },
     namespaces: new ObjectStore<KubeObject>(),
@@ -213,7 +218,8 @@ function createContext(
     bindings: new BindingDirectory(api),
     destinationChecks: new DestinationChecks({ api, log }),
     statusCache: new MonitorStatusCache(),
+    operatorName: new OperatorName({ kube, release, isClusterWide, lease }),
     workloads: options.watchesWorkloads ? newWorkloadView(kube) : undefined,
-    settings: { ...tuning, isClusterWide: watchNamespaces.length === 0 },
+    settings: { ...tuning, isClusterWide },
   };
 }

@@ -82,7 +82,7 @@ export async function startOperator(
   const lease = { namespace, name: settings.leaseName };
   const { kube, runtime, close } = composeOperator({
     ...{ transport, api, log, metrics, kubeMetrics, watchNamespaces, sharedProjects },
-    watchesWorkloads: settings.workloads,
+    ...{ watchesWorkloads: settings.workloads, lease },
     tuning: {
       resyncMs: options.resyncMs ?? RESYNC_MS,
       lastBeatPeriodMs: settings.lastBeatPeriodSeconds * 1000,

@@ -1,6 +1,7 @@
 // CronJobs, Jobs and pods as the controllers of a cluster write them: a control plane of a test has none of these controllers.
-import { formatSeconds, type KubeObject, type KubeResource } from '../../src/kube/kube-object.ts';
+
 import type { Observation } from '../../src/contract/resources/beat.ts';
+import { formatSeconds, type KubeObject, type KubeResource } from '../../src/kube/kube-object.ts';
 import { waitFor } from '../support/wait-for.ts';
 import type { OperatorFixture } from './operator-fixture.ts';
 
@@ -40,7 +41,11 @@ export interface JobFixture {
   setCronJobStatus(name: string, status: object): Promise<WholeObject>;
   deleteCronJob(name: string): Promise<void>;
   /** A Job of a CronJob, or of nobody. */
-  createJob(name: string, owner?: KubeObject, more?: { spec?: object; metadata?: object }): Promise<WholeObject>;
+  createJob(
+    name: string,
+    owner?: KubeObject,
+    more?: { spec?: object; metadata?: object },
+  ): Promise<WholeObject>;
   patchJob(name: string, patch: object): Promise<WholeObject>;
   /** The Job begins, and a pod of it runs. */
   startJob(name: string, at?: string): Promise<WholeObject>;
@@ -112,14 +117,20 @@ export function jobFixture(fixture: OperatorFixture): JobFixture {
       }
       const state = stateOf(container);
       const [common] = [{ name: 'main', image: 'backup:1', imageID: '', ready: false, restartCount: 0 }];
-      const phase = container.exitCode === undefined ? 'Running' : container.exitCode === 0 ? 'Succeeded' : 'Failed';
+      const phase =
+        container.exitCode === undefined ? 'Running' : container.exitCode === 0 ? 'Succeeded' : 'Failed';
       const containerStatuses = [{ ...common, state }];
       return await patchStatus(WHOLE_PODS, name, { phase, containerStatuses, ...status });
     },
     async completeJob(name, at = ago(0)) {
       const job = await client.get(WHOLE_JOBS, ref(name));
       const startTime = job.status?.startTime ?? at;
-      const condition = (type: string) => ({ type, status: 'True', lastTransitionTime: at, lastProbeTime: at });
+      const condition = (type: string) => ({
+        type,
+        status: 'True',
+        lastTransitionTime: at,
+        lastProbeTime: at,
+      });
       return await patchStatus(WHOLE_JOBS, name, {
         ...{ startTime, active: 0, ready: 0, succeeded: 1, completionTime: at },
         conditions: [condition('SuccessCriteriaMet'), condition('Complete')],

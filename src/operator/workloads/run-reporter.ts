@@ -1,5 +1,6 @@
 // Reports the runs of the Jobs of each Monitor that refers to a workload: asks runs-of.ts which beats are missing, sends them in
 // order, and remembers them for the status. One worker for each Monitor, so a start goes before its end.
+import { ApiProblem } from '../../client/api-problem.ts';
 import { Controller } from '../../kube/controller.ts';
 import type { KubeMetrics } from '../../kube/kube-metrics.ts';
 import { namespaceOfKey, objectKey } from '../../kube/kube-object.ts';
@@ -18,6 +19,8 @@ import type { WorkloadView } from './workload-view.ts';
 /** A plan, and the Jobs that it is about. */
 type KnownPlan = RunPlan & { views: Parameters<typeof runsOf>[0]['jobs'] };
 
+/** A beat that is not sent by then may be missed. */
+const LATE_MS = 10_000;
 /** When a Monitor is looked at again that has no monitor yet, or whose namespace is not listed whole yet. */
 const WAIT_MS = 1000;
 
@@ -30,6 +33,7 @@ export class RunReporter {
   readonly #events: ObjectEvents;
   /** Since when a Monitor may have beats that are not sent, ms of the process's clock. */
   readonly #pending = new Map<string, number>();
+  #startedAtMs = 0;
   #isWorking: boolean = false;
 
   /** The cache has the index `workload`. */
@@ -46,7 +50,15 @@ export class RunReporter {
     this.#events = new ObjectEvents(context, {});
     this.#controller = new Controller({
       name: 'workload',
-      reconcile: (key, { signal }) => this.#reconcile(key, signal),
+      reconcile: async (key, { signal }) => {
+        try {
+          return await this.#reconcile(key, signal);
+        } catch (error) {
+          // What the API says to this monitor alone, or what nobody can send, holds up no other.
+          if (!isAboutService(error)) this.#pending.delete(key);
+          throw error;
+        }
+      },
       concurrency: 8,
       metrics,
       log: context.log,
@@ -71,6 +83,7 @@ export class RunReporter {
     for (const monitor of this.#monitors.values()) {
       if (runsKeyOf(monitor) !== undefined || monitor.status?.workload !== undefined) this.#enqueue(monitor);
     }
+    this.#startedAtMs = performance.now();
     this.#controller.start();
   }
 
@@ -78,9 +91,16 @@ export class RunReporter {
     await this.#controller.stop(graceMs);
   }
 
-  /** How long the oldest change has been waiting whose beats are not sent; 0: none waits. */
-  get pendingMs(): number {
-    return performance.now() - Math.min(performance.now(), ...this.#pending.values());
+  /**
+   * Whether there are Monitors with workloads, and the beats of all changes but the newest ones are sent: first of all of
+   * those that came while nobody led.
+   */
+  get isCurrent(): boolean {
+    let oldestMs = Number.POSITIVE_INFINITY;
+    for (const sinceMs of this.#pending.values()) oldestMs = Math.min(oldestMs, sinceMs);
+    const isSent = oldestMs > this.#startedAtMs && performance.now() - oldestMs < LATE_MS;
+    const isAll = oldestMs === Number.POSITIVE_INFINITY || isSent;
+    return this.#isWorking && isAll && this.#monitors.hasAny('workload');
   }
 
   #enqueue(monitor: MonitorObject): void {
@@ -175,4 +195,10 @@ export class RunReporter {
     const projectId = name === undefined ? undefined : await this.#context.projects.find(name);
     return projectId === undefined ? undefined : { projectId, monitorId };
   }
+}
+
+/** No answer, or a fault that is no monitor's own. */
+function isAboutService(error: unknown): boolean {
+  if (!(error instanceof ApiProblem) || error.jurisdiction !== undefined) return false;
+  return error.status === 0 || error.status >= 500;
 }

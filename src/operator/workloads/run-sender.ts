@@ -1,11 +1,13 @@
 // Sends the beats of Jobs to the publish address of their monitor, each once: by its key within an hour, and after that by what
 // the monitor has recorded. It retries nothing itself.
 import { type ApiProblem, isGone, isProblem } from '../../client/api-problem.ts';
+import type { Monitor } from '../../contract/resources/monitor.ts';
 import type { MonitorObject } from '../kinds/monitor/monitor-object.ts';
 import type { OperatorContext } from '../operator-context.ts';
 import { problemText } from '../resources/problem-text.ts';
 import { withLog } from './failed-log.ts';
 import type { RunBeat } from './runs-of.ts';
+import { runsKeyOf } from './workload-of.ts';
 
 /** The monitor that the beats are for. */
 export interface BeatTarget {
@@ -79,9 +81,21 @@ export class RunSender {
     if (known?.monitorId === monitorId) return known.address;
     const request = { params: { monitorId }, query: { jurisdiction: monitor.spec.jurisdiction } };
     const { body } = await this.#context.api.call('getMonitor', request, { project, signal });
+    if (runsKeyOf(monitor) !== undefined) await this.#takeBack(body, { project, signal });
     const address = new URL(body.publishUrl ?? '').pathname.split('/').at(-1) ?? '';
     this.#addresses.set(uid, { monitorId, address });
     return address;
+  }
+
+  /** A person has taken the monitor from an operator that was gone, and it is back. */
+  async #takeBack(
+    { monitorId, jurisdiction, beatenBy }: Monitor,
+    options: { project: string; signal: AbortSignal },
+  ): Promise<void> {
+    const operatorId = await this.#context.operatorName.id();
+    if (beatenBy === operatorId) return;
+    const request = { params: { monitorId }, query: { jurisdiction }, body: { operatorId } };
+    await this.#context.api.call('setMonitorBeatenBy', request, options);
   }
 
   /** An attempt of longer ago may have been recorded: its key holds no more. */

@@ -66,6 +66,7 @@ export class WorkloadCaches {
   /** By UID of the owner, and by UID and key of the Job itself. */
   readonly #goneJobs = new Map<string, GoneJob[]>();
   readonly #listeners: WorkloadListener[] = [];
+  readonly #watches: Pick<Reflector<KubeObject>, 'isFailing'>[] = [];
   /** Whether a Monitor refers to the workload. */
   #isWanted: (key: string) => boolean = () => false;
   #isLeading: boolean = false;
@@ -91,6 +92,11 @@ export class WorkloadCaches {
       this.#watch(JOBS, this.jobs, (change) => this.#jobChanged(change), namespace, options),
       this.#watch(PODS, this.pods, (change) => this.#podChanged(change), namespace, options),
     ];
+  }
+
+  /** A watch has no connection, and has failed to get one. */
+  get isFailing(): boolean {
+    return this.#watches.some(({ isFailing }) => isFailing);
   }
 
   cronJob(namespace: string | undefined, name: string): CronJobObject | undefined {
@@ -133,12 +139,14 @@ export class WorkloadCaches {
     namespace: string | undefined,
     { kube: client, log, metrics, setRefusal }: WorkloadWatchOptions,
   ): Watch {
-    return new Reflector<T>({
+    const watch = new Reflector<T>({
       ...{ client, resource, store, namespace, onChange, log },
       ...(metrics === undefined ? {} : { metrics }),
       ...(resource.kind === 'Pod' ? { labelSelector: POD_SELECTOR } : {}),
       onRefused: (refusal) => setRefusal(namespace ?? '', resource.plural, refusal),
     });
+    this.#watches.push(watch);
+    return watch;
   }
 
   #cronJobChanged({ object: { metadata } }: StoreChange<CronJobObject>): void {

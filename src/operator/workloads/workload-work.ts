@@ -4,6 +4,8 @@ import type { KubeObject } from '../../kube/kube-object.ts';
 import type { MonitorObject } from '../kinds/monitor/monitor-object.ts';
 import type { ObjectCache } from '../known/object-cache.ts';
 import type { OperatorContext } from '../operator-context.ts';
+import { AnnotatedCronJobs } from './annotated-cron-jobs.ts';
+import { OperatorSign } from './operator-sign.ts';
 import { RunReporter } from './run-reporter.ts';
 import type { WorkloadView } from './workload-view.ts';
 
@@ -11,6 +13,8 @@ export class WorkloadWork {
   readonly #context: OperatorContext;
   readonly #view: WorkloadView;
   readonly #reporter: RunReporter;
+  readonly #annotated: AnnotatedCronJobs;
+  readonly #sign: OperatorSign;
 
   constructor(
     context: OperatorContext,
@@ -21,6 +25,9 @@ export class WorkloadWork {
     this.#context = context;
     this.#view = view;
     this.#reporter = new RunReporter(context, view, monitors, metrics);
+    this.#annotated = new AnnotatedCronJobs(context, view, monitors, metrics);
+    const { api, log, operatorName: name } = context;
+    this.#sign = new OperatorSign({ api, log, name, isCurrent: () => this.#isCurrent });
   }
 
   /** Adds the watches to those of each namespace. */
@@ -36,13 +43,21 @@ export class WorkloadWork {
 
   start(): void {
     this.#reporter.start();
+    this.#annotated.start();
+    this.#sign.start();
   }
 
   async stop(graceMs: number): Promise<void> {
-    await this.#reporter.stop(graceMs);
+    await Promise.all([this.#sign.stop(), this.#annotated.stop(graceMs), this.#reporter.stop(graceMs)]);
   }
 
-  namespaceChanged(_name: string, _change: { object: KubeObject; previous: KubeObject | undefined }): void {
-    return;
+  namespaceChanged(name: string, change: { object: KubeObject; previous?: KubeObject }): void {
+    this.#annotated.namespaceChanged(name, change);
+  }
+
+  /** What the cluster says of Jobs reaches the operator, and all that it said is sent. Without a Monitor nobody asks. */
+  get #isCurrent(): boolean {
+    const { isHearing } = this.#context.watched;
+    return isHearing && !this.#view.caches.isFailing && this.#reporter.isCurrent;
   }
 }

@@ -37,6 +37,8 @@ export interface DesiredMonitor extends Desired {
   workload: Workload | undefined;
   /** Why its schedule is not taken. */
   workloadFault: WorkloadSpec['fault'];
+  /** The operator that sends the beats; undefined: the job does. */
+  beatenBy: string | undefined;
 }
 
 export interface DesiredMonitorFacts {
@@ -49,6 +51,8 @@ export interface DesiredMonitorFacts {
   namespace: KubeObject | undefined;
   /** Undefined: the spec names none. */
   workload?: Workload | undefined;
+  /** The operator that sends the beats; undefined: the job does. */
+  beatenBy?: string | undefined;
   /** Rules that the API has refused may be tried again. */
   isRetryDue: boolean;
   nowMs: number;
@@ -77,9 +81,10 @@ export function desiredMonitor(object: MonitorObject, facts: DesiredMonitorFacts
   const given = rules.length === 0 ? undefined : rules.map(hashedRule);
   const { namespace } = facts;
   const shared = maintenanceTextIn(namespace);
-  const hash = contentHash({ monitorId: id, projectId, ...derived, told, given, shared });
+  const { beatenBy } = facts;
+  const hash = contentHash({ monitorId: id, projectId, ...derived, told, given, shared, beatenBy });
   const recurring = wantedMaintenance(spec.maintenanceSchedules, namespace);
-  const found = { workload, workloadFault };
+  const found = { workload, workloadFault, beatenBy };
   const desired = { id, projectId, ...derived, ...found, spec, maintenance, recurring, rules, hash };
   // What the API has refused, and is not asked for now, is not the object's.
   const isTried = facts.isRetryDue || parseSpecHash(object.status?.specHash).desired !== hash;

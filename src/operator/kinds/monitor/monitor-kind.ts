@@ -157,7 +157,9 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     const isDue = isRetryDue({ object, memory }, this.#context.settings.refusalRetryMs);
     const namespace = this.#context.namespaces.get(object.metadata.namespace ?? '');
     const workload = await this.#workloadOf(object);
-    const known = { ...facts, alias, rules, namespace, workload };
+    const isBeaten = workload?.isEnabled === true && runsKeyOf(object) !== undefined;
+    const beatenBy = isBeaten ? await this.#context.operatorName.id() : undefined;
+    const known = { ...facts, alias, rules, namespace, workload, beatenBy };
     const desired = desiredMonitor(object, { ...known, isRetryDue: isDue });
     const fault = 'fault' in desired.recurring ? desired.recurring.fault : undefined;
     if (fault !== undefined && fault !== memory.maintenanceFault)
@@ -234,10 +236,19 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   }
 
   async complete({ desired, external, memory }: MonitorWork): Promise<void> {
+    await this.#keepBeatenBy(desired, external);
     const { configurationVersion, lifecycle, status, origin } = external.record;
     memory.seen = external.visible;
     const read = { lifecycle, configurationVersion, status, origin, atMs: external.readAtMs };
     external.latest = this.#context.statusCache.put(desired.projectId, desired.id, read);
+  }
+
+  /** The operator of another cluster that beats the monitor is left to it, unless this one does. */
+  async #keepBeatenBy({ beatenBy }: DesiredMonitor, external: ExternalMonitor): Promise<void> {
+    const { beatenBy: current } = external.record;
+    if (current === beatenBy) return;
+    if (beatenBy === undefined && current !== (await this.#context.operatorName.id())) return;
+    await external.setBeatenBy(beatenBy);
   }
 
   recordUpdate({ object, desired, external }: MonitorWork): void {

@@ -26,7 +26,7 @@ const NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 /** `faults`: sentences about values that are not taken; the default counts in their place. */
 export function annotatedSpec({ metadata }: CronJobObject): { spec: AnnotatedSpec; faults: string[] } {
   const faults: string[] = [];
-  const valueOf = <T>(annotation: string, read: (text: string) => T | undefined, wanted: string) => {
+  const readValue = <T>(annotation: string, read: (text: string) => T | undefined, wanted: string) => {
     const text = metadata.annotations?.[annotation];
     if (text === undefined) return undefined;
     const value = read(text.trim());
@@ -41,7 +41,7 @@ export function annotatedSpec({ metadata }: CronJobObject): { spec: AnnotatedSpe
     faults.push(
       `The annotation ${ANNOTATION.monitor} is ${JSON.stringify(own.slice(0, 64))}: set it to "true" or "false".`,
     );
-  const graceSeconds = valueOf(
+  const graceSeconds = readValue(
     ANNOTATION.graceSeconds,
     (text) => {
       const seconds = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
@@ -49,12 +49,12 @@ export function annotatedSpec({ metadata }: CronJobObject): { spec: AnnotatedSpe
     },
     `whole seconds from ${LEAST_SECONDS} to ${YEAR_SECONDS}`,
   );
-  const callback = valueOf(
+  const callback = readValue(
     ANNOTATION.callback,
     (text) => (NAME.test(text) ? text : undefined),
     'the name of a Callback of this namespace',
   );
-  const deletionPolicy = valueOf(
+  const deletionPolicy = readValue(
     ANNOTATION.deletionPolicy,
     (text) => POLICIES.find((policy) => policy === text),
     POLICIES.join(', '),

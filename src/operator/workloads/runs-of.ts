@@ -98,7 +98,7 @@ export function runsOf(facts: RunFacts): RunPlan {
   for (const { beat, record, successAt } of wanted) {
     state = { ...state, runs: withRun(state.runs ?? [], record) };
     if (successAt !== undefined) state = { ...state, lastSuccessfulTime: later(state, successAt) };
-    if (beat !== undefined) steps.push({ beat, after: state });
+    if (beat !== undefined) steps.push({ beat, after: pruned(state, jobs) });
   }
   const floor = floorOf(facts, state);
   if (floor?.step !== undefined) {
@@ -291,7 +291,7 @@ function unseenEnd(run: RunRecord, nowMs: number): Wanted {
  * own, because a success without one would end each open run.
  */
 function floorOf(
-  { cronJob, nowMs }: RunFacts,
+  { cronJob, jobs, nowMs }: RunFacts,
   reported: ReportedRuns,
 ): { step?: RunStep; dueInMs?: number } | undefined {
   const at = cronJob?.status?.lastSuccessfulTime;
@@ -305,7 +305,7 @@ function floorOf(
   const runId = `${uid}-${Date.parse(at) / 1000}`;
   const message = `A Job of CronJob ${name} completed. It is gone, and no operator saw it.`;
   const beat = beatOf(`${runId}-success`, { status: 'success', runId, observedAt: at, message });
-  return { step: { beat, after: { ...reported, lastSuccessfulTime: at } } };
+  return { step: { beat, after: pruned({ ...reported, lastSuccessfulTime: at }, jobs) } };
 }
 
 function isOpen({ started, ended }: RunRecord): boolean {

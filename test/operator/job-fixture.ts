@@ -21,8 +21,11 @@ const SERVICE_ACCOUNTS: KubeResource = {
 };
 export const WHOLE_PODS = resource('v1', 'Pod', 'pods');
 
-/** `seconds` before now, as Kubernetes writes times. */
-export const ago = (seconds: number): string => formatSeconds(Date.now() - seconds * 1000);
+/** `seconds` before now, as Kubernetes writes times. Two of one test come from one moment: `timesBefore`. */
+export const ago = (seconds: number): string => timesBefore(Date.now())(seconds);
+export const timesBefore = (nowMs: number) => (seconds: number) => formatSeconds(nowMs - seconds * 1000);
+
+export const cronJobRef = (name: string) => ({ apiVersion: 'batch/v1', kind: 'CronJob', name });
 
 const podSpec = { restartPolicy: 'Never', containers: [{ name: 'main', image: 'backup:1' }] };
 
@@ -33,6 +36,8 @@ export interface ContainerFacts {
   exitCode?: number;
   reason?: string;
   finishedAt?: string;
+  /** Where the pod runs. */
+  node?: string;
 }
 
 export interface JobFixture {
@@ -113,7 +118,11 @@ export function jobFixture(fixture: OperatorFixture): JobFixture {
       if (found === undefined) {
         await makeAccount();
         const metadata = { ...ref(name), labels, ownerReferences: [owner] };
-        await client.create(WHOLE_PODS, { metadata, spec: podSpec });
+        const { node: nodeName } = container;
+        await client.create(WHOLE_PODS, {
+          metadata,
+          spec: { ...podSpec, ...(nodeName ? { nodeName } : {}) },
+        });
       }
       const state = stateOf(container);
       const [common] = [{ name: 'main', image: 'backup:1', imageID: '', ready: false, restartCount: 0 }];

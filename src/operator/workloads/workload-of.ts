@@ -40,20 +40,22 @@ const CRON_TIME_ZONE = 'Etc/UTC';
 const DEFAULT_GRACE_SECONDS = 300;
 const YEAR_SECONDS = 31_536_000;
 
+/** Fields that a CronJob gives. Labels come on top. */
+const GIVEN = ['awaitFirstBeat', 'graceSeconds', 'lifecycle', 'schedule', 'schedule.timeZone'];
+
 /** The spec with what the CronJob says. What the spec itself states of these wins, but for a suspension. */
 export function withWorkload(
   spec: Spec,
   workload: Workload | undefined,
   owned: readonly string[],
 ): WorkloadSpec {
-  if (workload === undefined || workload.ref.kind !== 'CronJob' || !workload.isEnabled)
-    return { spec, kept: [] };
-  const fields = ['awaitFirstBeat', 'graceSeconds', 'lifecycle', 'schedule', 'schedule.timeZone'];
-  const { cronJob } = workload;
-  if (cronJob === undefined) {
+  if (workload === undefined || !workload.isEnabled) return { spec, kept: [] };
+  if (workload.object === undefined) {
     // The deadline runs on: a CronJob that is gone by mistake must be missed.
-    return { spec, kept: fields.filter((field) => owned.includes(field)) };
+    return { spec, kept: owned.filter((field) => GIVEN.includes(field) || field.startsWith('labels.')) };
   }
+  const { cronJob } = workload;
+  if (cronJob === undefined) return { spec, kept: [] };
   const isPaused = cronJob.spec.suspend === true && spec.lifecycle !== 'archived';
   const common: Spec = {
     ...spec,

@@ -46,15 +46,22 @@ export function momentOf<Known extends Pick<BeatenMoment, 'nowMs' | 'horizonMs' 
   };
 }
 
-/** Whether an operator was silent at a moment, and since when; undefined `sinceMs`: it had never given a sign. */
-export function silenceAt(
-  { signMs, outages }: OperatorSigns,
-  atMs: number,
+/** Whether an operator is silent, and since when; undefined `sinceMs`: it never gave a sign. */
+export function silenceOf(
+  { signMs }: Pick<OperatorSigns, 'signMs'>,
+  nowMs: number,
 ): { isSilent: boolean; sinceMs?: number } {
-  if (signMs === undefined) return { isSilent: true };
-  const past = outages.find(({ fromMs, toMs }) => fromMs + SILENT_MS < atMs && atMs < toMs);
-  if (past) return { isSilent: true, sinceMs: past.fromMs };
-  return atMs - signMs > SILENT_MS ? { isSilent: true, sinceMs: signMs } : { isSilent: false };
+  const isSilent = signMs === undefined || nowMs - signMs > SILENT_MS;
+  return isSilent ? { isSilent, sinceMs: signMs } : { isSilent };
+}
+
+/** What was known of an operator at a moment in the past: of a silence that ended later, its beginning alone. */
+export function signsAt({ signMs, outages }: OperatorSigns, atMs: number): OperatorSigns {
+  const running = outages.find(({ fromMs, toMs }) => fromMs < atMs && atMs < toMs);
+  return {
+    signMs: running?.fromMs ?? (signMs === undefined ? undefined : Math.min(signMs, atMs)),
+    outages: outages.filter(({ toMs }) => toMs <= atMs),
+  };
 }
 
 const FIRST_LOOK_MS = 3_000;

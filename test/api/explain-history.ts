@@ -19,6 +19,7 @@ import { createMonitor } from '../../src/service/monitors/monitors.ts';
 import { findMonitors } from '../../src/store/monitors/monitors.ts';
 import { readFeedPage } from '../../src/store/monitors/status-feed.ts';
 import { inTransaction } from '../../src/store/postgres/transaction.ts';
+import { insertOperator, signOperator } from '../../src/store/upkeep/operator-signs.ts';
 import type { ProjectFixture } from '../support/database-fixture.ts';
 import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
 import type { VirtualClock } from '../support/virtual-clock.ts';
@@ -73,11 +74,19 @@ export async function makeHistory(
   const versioned = async () => ({ ...name, expectedVersion: (await read()).configurationVersion });
   const directory = new MonitorDirectory({ db: pool, minimumIntervalMs: 60_000 });
   let batch = 0;
+  const operator = { organizationId: project.organizationId, operatorId: 'operator' };
+  /** Undefined: none beats the monitor. */
+  let isLed: boolean | undefined;
+  /** An operator that leads has given signs all along. */
+  const keepSigning = async () => {
+    if (isLed) await pool.query('update operator_signs set seen_ms = $1', [clock.nowMs]);
+  };
   return {
     name,
     read,
     /** Of the item in the status feed. */
     because: async () => {
+      await keepSigning();
       const scope = { organizationId: project.organizationId, projectId };
       const { items } = await readFeedPage(pool, { scope, limit: 1_000 });
       const told = await explainItems(pool, context, items);
@@ -88,7 +97,26 @@ export async function makeHistory(
         project.organizationId,
         state,
       ]),
-    explain: async (atMs?: number) => await explainMonitor(pool, context, name, atMs),
+    explain: async (atMs?: number) => {
+      await keepSigning();
+      return await explainMonitor(pool, context, name, atMs);
+    },
+    /** From now on an operator beats it, which leads. */
+    beBeaten: async () => {
+      isLed = true;
+      await insertOperator(pool, operator);
+      await pool.query('update monitors set beaten_by = $2 where monitor_id = $1', [
+        name.monitorId,
+        operator.operatorId,
+      ]);
+    },
+    /** The operator dies, or one leads again. Nothing where none beats the monitor. */
+    setLed: async (willLead: boolean) => {
+      if (isLed === undefined || isLed === willLead) return;
+      await keepSigning();
+      isLed = willLead;
+      if (isLed) await signOperator(pool, operator);
+    },
     beat: async (kind: Kind, measurements?: Record<string, number>) => {
       const entry = await directory.load((await read()).publishAddress);
       if (!entry) throw new Error('The address is gone.');
@@ -129,6 +157,7 @@ export async function makeHistory(
       ),
     /** A sweeper looks at the monitor now, due or not. */
     sweep: async () => {
+      await keepSigning();
       const { projectId: project_id, monitorKey } = await read();
       await pool.query(
         `update monitor_live set wake_ms = least(wake_ms, $3) where project_id = $1 and monitor_key = $2`,

@@ -35,6 +35,8 @@ const configuration = fc.record({
   cadence: fc.constantFrom<object>(...STATED),
   graceSeconds: fc.constantFrom(60, 300, 1800),
   awaitFirstBeat: fc.boolean(),
+  /** An operator beats it. */
+  isBeaten: fc.boolean(),
   missedBeatsToOpen: fc.integer({ min: 1, max: 3 }),
   recoveryBeats: fc.integer({ min: 1, max: 2 }),
   measurements: fc.constantFrom(...SEVERITIES.map(rulesOf)),
@@ -60,6 +62,8 @@ const RECORDED = [
   'patch',
   'resolve',
   'wait',
+  'die',
+  'lead',
 ] as const;
 /** Of these, and of starts that follow each other, the past knows less than the present. */
 const UNRECORDED = ['refused', 'outage', 'excuse', 'suspend', 'return'] as const;
@@ -82,10 +86,16 @@ const historyOf = (steps: readonly Step[]): fc.Arbitrary<Taken[]> =>
   );
 
 /** Nothing of the history before it is left. */
-async function begin(configured: Partial<MonitorConfiguration>): Promise<History> {
+async function begin({
+  isBeaten,
+  ...configured
+}: Partial<MonitorConfiguration> & { isBeaten: boolean }): Promise<History> {
   await fixture.pool.query('delete from service_outages');
+  await fixture.pool.query('truncate operator_signs, operator_outages');
   await clock.pool.query(`update organizations set service_state = 'active', returned_at = null`);
-  return await makeHistory(fixture, clock, configured);
+  const history = await makeHistory(fixture, clock, configured);
+  if (isBeaten) await history.beBeaten();
+  return history;
 }
 
 async function take(history: History, step: Step, number: number): Promise<void> {
@@ -93,6 +103,9 @@ async function take(history: History, step: Step, number: number): Promise<void>
   switch (step) {
     case 'wait':
       return;
+    case 'die':
+    case 'lead':
+      return await history.setLed(step === 'lead');
     case 'refused':
       return await history.beat(
         'success',
@@ -194,6 +207,7 @@ const given = {
   cadence: { intervalSeconds: 600 },
   graceSeconds: 60 as const,
   awaitFirstBeat: false,
+  isBeaten: false,
   missedBeatsToOpen: 1,
   recoveryBeats: 2,
   measurements: {},
@@ -213,6 +227,20 @@ const MOVED: [typeof given, Taken[]][] = (
     { step: 'wait', minutes: 60, number: 0 },
   ],
 ]);
+
+/** An operator that dies and leads again, before the deadline and past it, also with an outage of the service. */
+const LED: [typeof given, Taken[]][] = ([3, 30] as const).flatMap((minutes) =>
+  (['wait', 'outage'] as const).map((step): [typeof given, Taken[]] => [
+    { ...given, isBeaten: true, missedBeatsToOpen: 2 },
+    [
+      { step: 'success', minutes: 2, number: 0 },
+      { step: 'die', minutes, number: 0 },
+      { step: 'lead', minutes: 5, number: 0 },
+      { step, minutes: 5, number: 3 },
+      { step: 'wait', minutes: 90, number: 0 },
+    ],
+  ]),
+);
 
 /** A sentence whose deadline has no parts, and that goes on with an incident. */
 const CHANGED: [Omit<typeof given, 'cadence'> & { cadence: object }, Taken[]] = [
@@ -252,7 +280,7 @@ it('the parts of a deadline add up to that in the database', { timeout: 600_000 
         }
       },
     ),
-    { numRuns: 25, examples: [...MOVED, CHANGED] },
+    { numRuns: 25, examples: [...MOVED, ...LED, CHANGED] },
   );
 });
 
@@ -305,6 +333,9 @@ it('a moment is explained later as it was then', { timeout: 600_000 }, async () 
         for (const then of told) expect(await history.explain(then.atMs)).toEqual(then);
       },
     ),
-    { numRuns: 25, examples: KNOWN },
+    {
+      numRuns: 25,
+      examples: [...KNOWN, ...LED.filter(([, steps]) => steps.every(({ step }) => step !== 'outage'))],
+    },
   );
 });

@@ -48,7 +48,7 @@ function addUp(made: string, lastBeat: string | undefined): Pick<ToldDeadline, '
 const UNITS: Record<string, number> = { d: 86_400_000, h: 3_600_000, min: 60_000, s: 1_000 };
 const SPAN = String.raw`(?:[\d.]+ (?:d|h|min|s) ?)+`;
 const STEP = new RegExp(
-  `^(?:(?:interval|learned cadence|grace) (${SPAN})|(${SPAN})for (?:a missed beat|\\d+ missed beats|an outage of Beatkeeper))$`,
+  `^(?:(?:interval|learned cadence|grace) (${SPAN})|(${SPAN})(?:for (?:a missed beat|\\d+ missed beats|an outage of Beatkeeper|outages of Beatkeeper and of its operator)|while no operator led))$`,
 );
 
 function spanOf(step: string): number {

@@ -1,9 +1,11 @@
-// Why a monitor is in its state, in a sentence for people, with one more for an incident and for a suspension. Pure.
+// Why a monitor is in its state, in a sentence for people, with one more for an incident, for an operator that is silent, and for
+// a suspension. Pure.
 import { lateFrom } from '../deadline.ts';
 import { healthOf } from '../health.ts';
 import { INCIDENT_STATES, makesDown, SEVERITIES } from '../incident.ts';
 import { windowAt } from '../maintenance.ts';
 import type { Health } from '../monitor.ts';
+import { silenceOf } from '../operator-sign.ts';
 import { isServed } from '../plan.ts';
 import { type DeadlineWords, missedBefore, partsWords } from './deadline-words.ts';
 import { explainStop } from './explain-stop.ts';
@@ -23,7 +25,7 @@ export function becauseOf(state: State, deadlines: Deadlines, nearMs?: number): 
   const { timing, live, incidents, atMs } = state;
   const health = healthOf(timing, live, incidents, atMs);
   const told = { ...state, ...deadlines, at: (ms: number) => timeWords(ms, nearMs) };
-  return `${SENTENCES[health](told)}${incidentWords(told, health)}${suspensionWords(told)}`;
+  return `${SENTENCES[health](told)}${incidentWords(told, health)}${operatorWords(told)}${suspensionWords(told)}`;
 }
 
 interface Told extends State, Deadlines {
@@ -96,6 +98,15 @@ function incidentWords({ incidents, at }: Told, health: Health): string {
 
 function isSuspended({ serviceState }: Told): boolean {
   return serviceState !== undefined && !isServed(serviceState);
+}
+
+/** Empty where the operator that beats the monitor gives signs, where none does, and where nobody would judge it anyway. */
+function operatorWords(told: Told): string {
+  const { operator, timing, atMs, at } = told;
+  if (!operator || timing.lifecycle !== 'active' || isSuspended(told)) return '';
+  const { isSilent, sinceMs } = silenceOf(operator, atMs);
+  if (!isSilent) return '';
+  return ` No operator has reported${sinceMs === undefined ? '' : ` since ${at(sinceMs)}`}: not judged.`;
 }
 
 /** Empty where the organization is served. */

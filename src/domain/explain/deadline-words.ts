@@ -4,7 +4,7 @@ import { roundedSpanWords, spanWords } from './words.ts';
 
 /** What a sentence needs of a deadline, for which `ExplainedDeadline` does. Without `atMs` none runs. */
 export type DeadlineWords = Pick<ExplainedDeadline, 'atMs'> & {
-  parts: readonly Pick<DeadlinePart, 'kind' | 'atMs' | 'ms' | 'missed'>[];
+  parts: readonly Pick<DeadlinePart, 'kind' | 'atMs' | 'ms' | 'missed' | 'whose'>[];
 };
 
 /** What the sentence has said before, and how it writes a time. */
@@ -39,8 +39,13 @@ export function partsWords({ parts }: DeadlineWords, { lastBeatMs, at }: Context
   return ` (${from}${words})`;
 }
 
+const AWAY = {
+  operator: 'while no operator led',
+  both: 'for outages of Beatkeeper and of its operator',
+};
+
 function stepWords(
-  { kind, atMs, ms = 0, missed }: DeadlineWords['parts'][number],
+  { kind, atMs, ms = 0, missed, whose }: DeadlineWords['parts'][number],
   at: Context['at'],
 ): string {
   if (missed !== undefined) {
@@ -55,7 +60,7 @@ function stepWords(
     case 'maintenance':
       return atMs === undefined ? '' : `maintenance until ${at(atMs)}`;
     case 'service_outage':
-      return `${roundedSpanWords(ms)} for an outage of Beatkeeper`;
+      return `${roundedSpanWords(ms)} ${whose ? AWAY[whose] : 'for an outage of Beatkeeper'}`;
     default:
       return '';
   }

@@ -3,7 +3,7 @@
 import { deadlineAfter, intervalOf, startClock } from '../deadline.ts';
 import { makesDown } from '../incident.ts';
 import { windowAt } from '../maintenance.ts';
-import type { LiveState, Timing } from '../monitor.ts';
+import type { LiveState, Outage, Timing } from '../monitor.ts';
 import { applyExcuse, deadlinesOf, firstDeadline, outagesIn } from '../silence.ts';
 import { explainStop } from './explain-stop.ts';
 import type { ClockStart, DeadlinePart, ExplainedDeadline, Situation, State } from './situation.ts';
@@ -71,7 +71,8 @@ const STARTS: Record<ClockStart, string> = {
   archive: 'The clock started at',
   configuration: 'The clock started with a change of the monitor at',
   resolve: 'The clock started when the incident was resolved at',
-  refused: 'A beat was refused, or the organization was active again after a suspension, at',
+  refused:
+    'A beat was refused, the organization was active again after a suspension, or the monitor left its operator, at',
   unknown: 'The clock started at',
 };
 const PART_OF_START: Partial<Record<ClockStart, DeadlinePart['kind']>> = {
@@ -137,14 +138,25 @@ function missedPart({ schedule, missedBeatsToOpen }: Timing, index: number, ms: 
 }
 
 function outagePart(
-  { outages, atMs }: State,
+  { outages, operator, atMs }: State,
   live: LiveState,
   { ms, deadlineMs }: { ms: number; deadlineMs: number },
 ): DeadlinePart {
-  const named = outagesIn(live, outages, { untilMs: deadlineMs, limit: 3 });
-  const spans = named.map(({ fromMs, toMs }) => `${timeWords(fromMs, atMs)} to ${timeWords(toMs, atMs)}`);
-  const note = `Beatkeeper was away (${spans.join(', ')}), and a beat may have been lost.`;
-  return { kind: 'service_outage', atMs: named.at(-1)?.toMs, ms, note };
+  const newest = { untilMs: deadlineMs, limit: 3 };
+  const ofService = outagesIn(live, operator?.serviceOutages ?? outages, newest);
+  const ofOperator = outagesIn(live, operator?.outages ?? [], newest);
+  const spans = (named: readonly Outage[]) =>
+    named.map(({ fromMs, toMs }) => `${timeWords(fromMs, atMs)} to ${timeWords(toMs, atMs)}`).join(', ');
+  const away = [
+    ...(ofService.length > 0 ? [`Beatkeeper was away (${spans(ofService)})`] : []),
+    ...(ofOperator.length > 0 ? [`no operator led (${spans(ofOperator)})`] : []),
+  ].join(', and ');
+  const whose = ofOperator.length === 0 ? undefined : ofService.length === 0 ? 'operator' : 'both';
+  return {
+    ...{ kind: 'service_outage', ms, whose },
+    atMs: outagesIn(live, outages, newest).at(-1)?.toMs,
+    note: `${away.replace(/^n/, 'N')}, and a beat may have been lost.`,
+  };
 }
 
 /** Whether a window runs. */

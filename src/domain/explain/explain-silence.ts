@@ -1,6 +1,7 @@
 // Everything that keeps an alert of a monitor from being sent. Pure.
 import { REALERT_MS } from '../incident.ts';
 import { windowAt } from '../maintenance.ts';
+import { silenceOf } from '../operator-sign.ts';
 import { serviceProblem } from '../plan.ts';
 import { inMaintenance } from './explain-deadline.ts';
 import type { ExplainedRule } from './explain-rules.ts';
@@ -32,11 +33,22 @@ export function explainSilence(situation: Situation, rules: readonly ExplainedRu
     const note = `The organization is ${serviceState}: nothing opens, and a deadline that passes rests until it returns.`;
     found.push({ reason: 'service_suspended', note });
   }
+  found.push(...noOperator(situation));
   if (unbound) found.push({ reason: unbound, note: UNBOUND[unbound] });
   for (const incident of incidents) {
     found.push(...recentAlert(incident, situation.atMs), ...notSent(incident, situation.atMs));
   }
   return [...found, ...rules.flatMap(inactiveRule)];
+}
+
+/** The operator that beats the monitor is silent: nothing that falls due after its last sign is judged. */
+function noOperator({ operator, timing, atMs }: Situation): Silence[] {
+  if (!operator || timing.lifecycle !== 'active') return [];
+  const { isSilent, sinceMs } = silenceOf(operator, atMs);
+  if (!isSilent) return [];
+  const since = sinceMs === undefined ? '' : ` since ${timeWords(sinceMs, atMs)}`;
+  const note = `No operator has reported${since}: nothing that falls due later is judged before it does.`;
+  return [{ reason: 'no_operator', note }];
 }
 
 /** A rule that is broken now, and opens nothing. */

@@ -5,6 +5,7 @@ import type { UnavailableReason } from '../callback.ts';
 import type { Actor, IncidentKind, IncidentState, Severity } from '../incident.ts';
 import type { LifecycleAction } from '../lifecycle.ts';
 import type { Health, LiveState, Outage, Timing } from '../monitor.ts';
+import type { OperatorSigns } from '../operator-sign.ts';
 import type { ServiceState } from '../problem.ts';
 import type { ExplainedRule, RulesThen } from './explain-rules.ts';
 
@@ -49,8 +50,10 @@ export interface State {
   live: LiveState;
   /** Those that had not ended, oldest first. */
   incidents: readonly Cause[];
-  /** As `mergeOutages` returns them. */
+  /** As `mergeOutages` returns them: of the service, and of the operator that beats the monitor. */
   outages: readonly Outage[];
+  /** That beats the monitor, with the outages of the service alone. */
+  operator?: OperatorSigns & { serviceOutages: readonly Outage[] };
   /** Moments of the changes since the clock started, oldest first. */
   changes: readonly number[];
   /** The newest lifecycle action. */
@@ -95,6 +98,8 @@ export interface DeadlinePart {
   ms?: number;
   /** Of what deadlines add that passed before without a beat: how many. */
   missed?: number;
+  /** Of what outages add: where some were of the operator, whose they were. */
+  whose?: 'operator' | 'both';
   note: string;
 }
 
@@ -118,6 +123,7 @@ export const SILENCE_REASONS = [
   'recent_alert',
   'rule_inactive',
   'service_suspended',
+  'no_operator',
 ] as const;
 
 export interface Silence {

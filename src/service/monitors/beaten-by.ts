@@ -1,7 +1,7 @@
 // Which operator beats a monitor (docs/contract/monitors.md, "Who beats it"). The api lets the operator alone set it; whoever may
 // manage takes a monitor from one that is gone.
 import { takeOver } from '../../domain/lifecycle.ts';
-import { silenceAt } from '../../domain/operator-sign.ts';
+import { silenceOf } from '../../domain/operator-sign.ts';
 import { notFound } from '../../domain/problem.ts';
 import { lockLive, touchLive, updateLive } from '../../store/monitors/live.ts';
 import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
@@ -43,5 +43,5 @@ async function mayHaveLostBeats(tx: Queryable, record: MonitorRecord, nowMs: num
   if (operatorId === undefined) return false;
   const operator = { organizationId, operatorId };
   const signs = (await readOperators(tx, [operator], live.anchorMs ?? nowMs)).of(operator);
-  return signs.outages.length > 0 || silenceAt(signs, nowMs).isSilent;
+  return signs.outages.length > 0 || silenceOf(signs, nowMs).isSilent;
 }

@@ -5,8 +5,9 @@ import { explain } from '../../domain/explain/explain.ts';
 import type { Explanation, IncidentThen, Situation } from '../../domain/explain/situation.ts';
 import { REALERT_MS } from '../../domain/incident.ts';
 import { type LiveState, newLiveState } from '../../domain/monitor.ts';
+import { signsAt } from '../../domain/operator-sign.ts';
 import { compileRules, keysRead } from '../../domain/rules/compile.ts';
-import { deadlinesOf, mergeOutages } from '../../domain/silence.ts';
+import { deadlinesOf, firstDeadline, mergeOutages } from '../../domain/silence.ts';
 import { type BeatPlace, findBeat } from '../../store/beats/observations-read.ts';
 import { findPastSuccesses } from '../../store/beats/past-successes.ts';
 import { findIncidentsAt, type PastIncident } from '../../store/incidents/past-incidents.ts';
@@ -14,10 +15,12 @@ import { listPastChanges } from '../../store/monitors/monitor-changes.ts';
 import type { MonitorName } from '../../store/monitors/monitors.ts';
 import type { Database, Queryable } from '../../store/postgres/pool.ts';
 import { inSnapshot } from '../../store/postgres/transaction.ts';
+import { readOperators } from '../../store/upkeep/operator-signs.ts';
 import { readOutages } from '../../store/upkeep/service-clock.ts';
 import { resolveTargets } from '../callbacks/callback-targets.ts';
 import type { ServiceContext } from '../calls/context.ts';
 import { classifyStart, findStartThen, type KnownPast, missedAt } from './clock-start.ts';
+import { type KnownOutages, withOperator } from './explained-outages.ts';
 import { type ExplainedService, explainedService } from './explained-service.ts';
 import { findMonitor, timingOf } from './monitor-access.ts';
 import { type PastState, replay, statesAfter } from './past-clock.ts';
@@ -92,7 +95,7 @@ async function rulesThen(
   return { compiled, history: past.get(monitorKey) ?? [] };
 }
 
-type Clock = Pick<Situation, 'live' | 'start' | 'outages' | 'isCadenceLost'>;
+type Clock = Pick<Situation, 'live' | 'start' | 'outages' | 'operator' | 'isCadenceLost'>;
 
 async function findLastBeat(
   tx: Queryable,
@@ -108,11 +111,12 @@ async function findLastBeat(
 }
 
 /** As the live row has it. */
-async function clockNow(tx: Queryable, { record, states }: Facts): Promise<Clock> {
+async function clockNow(tx: Queryable, facts: Facts): Promise<Clock> {
+  const { record, states } = facts;
   const { live } = record;
   const start =
     live.anchorMs === undefined ? undefined : await classifyStart(tx, { record, states }, live.anchorMs);
-  return { live, start, outages: await outagesSince(tx, live) };
+  return { live, start, ...(await outagesSince(tx, facts, live)) };
 }
 
 async function clockThen(tx: Queryable, facts: Facts): Promise<Clock> {
@@ -120,23 +124,38 @@ async function clockThen(tx: Queryable, facts: Facts): Promise<Clock> {
   const { restsSinceMs } = facts.service;
   if (restsSinceMs !== undefined && restsSinceMs <= atMs) return await clockNow(tx, facts);
   const start = await findStartThen(tx, facts);
-  const { known, isCadenceLost } = knownThen(facts);
+  const { known: before, isCadenceLost } = knownThen(facts);
   const missed = missedAt(incidents);
-  const live = start ? replay(states, start, known, missed?.sinceMs) : { ...newLiveState(), ...known };
-  const outages = (await outagesSince(tx, live)).filter(({ fromMs }) => fromMs < atMs);
+  const live = start ? replay(states, start, before, missed?.sinceMs) : { ...newLiveState(), ...before };
+  const known = outagesThen(await outagesSince(tx, facts, live), atMs);
+  const { outages } = known;
   const deadlines = deadlinesOf(timing, live, outages);
   // An open incident says nothing of a deadline that was missed again.
   const isMissed = missed && (missed.sinceMs > (start?.atMs ?? 0) || (deadlines.at(-1) ?? atMs) <= atMs);
-  if (isMissed) return { live: stopClock(live), start: start?.by, outages };
-  const missedCount = deadlines.filter((deadlineMs) => deadlineMs <= atMs).length;
-  const counted = { ...live, missedCount: Math.min(missedCount, Math.max(0, deadlines.length - 1)) };
+  if (isMissed) return { live: stopClock(live), start: start?.by, ...known };
+  const judgedMs = Math.min(atMs, known.operator ? (known.operator.signMs ?? 0) : atMs);
+  const missedCount = deadlines.filter((deadlineMs) => deadlineMs <= judgedMs).length;
+  const counted = countedClock(timing, live, deadlines, missedCount);
   const isOwn = record.live.anchorMs === start?.atMs;
   return {
     live: isOwn ? withExcuse(counted, record.live, atMs) : counted,
     start: start?.by,
-    outages,
+    ...known,
     isCadenceLost,
   };
+}
+
+/** The clock as a sweeper had left it: at the deadline that counts, where outages have moved it to. */
+function countedClock(
+  timing: Situation['timing'],
+  live: LiveState,
+  deadlines: readonly number[],
+  passed: number,
+): LiveState {
+  const missedCount = Math.min(passed, Math.max(0, deadlines.length - 1));
+  const deadlineMs = deadlines[missedCount] ?? live.deadlineMs;
+  const firstMs = firstDeadline(timing, live);
+  return { ...live, missedCount, deadlineMs, unmovedMs: firstMs === deadlineMs ? undefined : firstMs };
 }
 
 /** What the live row has of a time before the moment. */
@@ -167,8 +186,23 @@ function withExcuse(
     : live;
 }
 
-async function outagesSince(tx: Queryable, { anchorMs }: LiveState): Promise<Situation['outages']> {
-  return anchorMs === undefined ? [] : mergeOutages(await readOutages(tx, anchorMs));
+/** Those of the service since the clock started, and those of the operator that beats the monitor now: who did then is not kept. */
+async function outagesSince(
+  tx: Queryable,
+  { record: { organizationId, beatenBy }, atMs }: Pick<Facts, 'record' | 'atMs'>,
+  { anchorMs }: LiveState,
+): Promise<KnownOutages> {
+  const serviceOutages = anchorMs === undefined ? [] : mergeOutages(await readOutages(tx, anchorMs));
+  if (beatenBy === undefined) return { outages: serviceOutages };
+  const of = { organizationId, operatorId: beatenBy };
+  const signs = (await readOperators(tx, [of], anchorMs ?? atMs)).of(of);
+  return withOperator(serviceOutages, signs);
+}
+
+/** What was known then: those of the service that had begun, and of the operator that had ended. */
+function outagesThen({ outages, operator }: KnownOutages, atMs: number): KnownOutages {
+  const begun = (operator?.serviceOutages ?? outages).filter(({ fromMs }) => fromMs < atMs);
+  return operator ? withOperator(begun, signsAt(operator, atMs)) : { outages: begun };
 }
 
 function changesSince(states: readonly PastState[], { anchorMs = 0 }: LiveState): number[] {

@@ -144,13 +144,12 @@ describe.skipIf(!hasCluster)('a CronJob', () => {
   it('that is deleted takes its Monitor along, and gets the same monitor back when it is made again', async () => {
     await jobs.createCronJob('short', {}, annotations({ monitor: 'true' }));
     await appears('short');
-    await fixture.monitorBecomes('short', 'Ready', 'True');
+    await fixture.monitorBecomes('short', 'Synced', 'True');
     const { status } = await fixture.monitor('short');
     await jobs.deleteCronJob('short');
     await disappears('short');
     expect(await lifecycleOf(status?.monitorId ?? '')).toBe('archived');
     await jobs.createCronJob('short', {}, annotations({ monitor: 'true' }));
-    await fixture.monitorBecomes('short', 'Ready', 'True').catch(() => undefined);
     await waitFor(async () => (await find('short'))?.status?.monitorId === status?.monitorId, {
       what: 'its monitor',
     });

@@ -18,7 +18,8 @@ export async function withLog(
   try {
     const signal = AbortSignal.timeout(PATIENCE_MS);
     const text = await kube.podLog({ namespace, name }, { container, previous, tailLines: 50, signal });
-    const end = text.trimEnd().slice(-room);
+    // The API takes no NUL, and half a character is none.
+    const end = text.replaceAll('\0', '').trimEnd().slice(-room).toWellFormed();
     return end === '' ? message : `${message}\n${end}`;
   } catch (error) {
     log.debug({ err: error, namespace, name, container }, 'Cannot read the log of a failed container.');

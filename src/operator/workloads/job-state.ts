@@ -58,21 +58,31 @@ function startOf(state: ContainerState | undefined): string | undefined {
   return state?.running?.startedAt ?? state?.terminated?.startedAt ?? undefined;
 }
 
-/** The container that failed last, init containers included. */
+/**
+ * Why the pod failed that failed last: the first of its containers that did, since what is beside it is killed after it. An init
+ * container counts where no other one failed: some run beside the others, too.
+ */
 export function lastFailureOf(pods: readonly PodObject[]): FailedContainer | undefined {
-  const failures = pods.flatMap(({ metadata, status }) =>
-    [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])].flatMap(
-      ({ name, state, lastState }) =>
-        [state, lastState].flatMap((one) => {
-          const ended = one?.terminated;
-          if (ended === undefined || ended.exitCode === 0) return [];
-          const { exitCode, reason, finishedAt = '' } = ended;
-          const isRestarted = one === lastState;
-          return [{ pod: metadata.name, container: name, reason, exitCode, isRestarted, finishedAt }];
-        }),
-    ),
-  );
+  const failures = pods.flatMap(({ metadata, status }) => {
+    const own = (status?.containerStatuses ?? []).flatMap(failureOf);
+    const all = own.length > 0 ? own : (status?.initContainerStatuses ?? []).flatMap(failureOf);
+    const first = all.toSorted((a, b) => byTime(a.finishedAt, b.finishedAt))[0];
+    return first === undefined ? [] : [{ pod: metadata.name, ...first }];
+  });
   return failures.sort((a, b) => byTime(a.finishedAt, b.finishedAt)).at(-1);
+}
+
+type Failure = Omit<FailedContainer, 'pod'> & { finishedAt: string };
+
+/** Of a container that runs again, that of the run before. */
+function failureOf({ name: container, state, lastState }: ContainerStatus): Failure[] {
+  for (const one of [state, lastState]) {
+    const ended = one?.terminated;
+    if (ended === undefined || ended.exitCode === 0) continue;
+    const { exitCode, reason, finishedAt = '' } = ended;
+    return [{ container, reason, exitCode, isRestarted: one === lastState, finishedAt }];
+  }
+  return [];
 }
 
 /** Why a pod ended that is no container's fault: `Evicted`, `DeadlineExceeded`. */

@@ -21,8 +21,10 @@ type KnownPlan = RunPlan & { views: Parameters<typeof runsOf>[0]['jobs'] };
 
 /** A beat that is not sent by then may be missed. */
 const LATE_MS = 10_000;
-/** When a Monitor is looked at again that has no monitor yet, or whose namespace is not listed whole yet. */
-const WAIT_MS = 1000;
+/** When a Monitor is looked at again whose namespace is not listed whole yet. */
+const UNLISTED_MS = 1000;
+/** When one is looked at again that has no monitor, if nothing changes. */
+const HOMELESS_MS = 10_000;
 
 export class RunReporter {
   readonly #context: OperatorContext;
@@ -33,6 +35,8 @@ export class RunReporter {
   readonly #events: ObjectEvents;
   /** Since when a Monitor may have beats that are not sent, ms of the process's clock. */
   readonly #pending = new Map<string, number>();
+  /** The same of those that are looked at now. */
+  readonly #working = new Map<string, number>();
   #startedAtMs = 0;
   #isWorking: boolean = false;
 
@@ -50,15 +54,7 @@ export class RunReporter {
     this.#events = new ObjectEvents(context, {});
     this.#controller = new Controller({
       name: 'workload',
-      reconcile: async (key, { signal }) => {
-        try {
-          return await this.#reconcile(key, signal);
-        } catch (error) {
-          // What the API says to this monitor alone, or what nobody can send, holds up no other.
-          if (!isAboutService(error)) this.#pending.delete(key);
-          throw error;
-        }
-      },
+      reconcile: (key, { signal }) => this.#report(key, signal),
       concurrency: 8,
       metrics,
       log: context.log,
@@ -97,7 +93,8 @@ export class RunReporter {
    */
   get isCurrent(): boolean {
     let oldestMs = Number.POSITIVE_INFINITY;
-    for (const sinceMs of this.#pending.values()) oldestMs = Math.min(oldestMs, sinceMs);
+    for (const waiting of [this.#pending, this.#working])
+      for (const sinceMs of waiting.values()) oldestMs = Math.min(oldestMs, sinceMs);
     const isSent = oldestMs > this.#startedAtMs && performance.now() - oldestMs < LATE_MS;
     const isAll = oldestMs === Number.POSITIVE_INFINITY || isSent;
     return this.#isWorking && isAll && this.#monitors.hasAny('workload');
@@ -116,30 +113,39 @@ export class RunReporter {
     this.#pending.delete(objectKey(monitor));
   }
 
+  /** A change that comes meanwhile waits by itself. */
+  async #report(key: string, signal: AbortSignal): Promise<{ requeueAfterMs: number } | undefined> {
+    const sinceMs = this.#pending.get(key) ?? performance.now();
+    this.#pending.delete(key);
+    this.#working.set(key, sinceMs);
+    try {
+      return await this.#reconcile(key, signal);
+    } catch (error) {
+      // What the API says to this monitor alone, or what nobody can send, holds up no other.
+      if (isAboutService(error)) this.#pending.set(key, sinceMs);
+      throw error;
+    } finally {
+      this.#working.delete(key);
+    }
+  }
+
   async #reconcile(key: string, signal: AbortSignal): Promise<{ requeueAfterMs: number } | undefined> {
     const { watched, settings } = this.#context;
     const namespace = namespaceOfKey(key);
     if (watched.isDegraded(namespace)) return undefined;
-    if (!watched.isWatched(namespace)) return { requeueAfterMs: WAIT_MS };
+    if (!watched.isWatched(namespace)) return { requeueAfterMs: UNLISTED_MS };
     const monitor = this.#monitors.get(key);
     // A Monitor that is being deleted takes its monitor along: nothing is to open there any more.
     const isLeft = monitor === undefined || monitor.metadata.deletionTimestamp !== undefined;
-    if (isLeft || otherReleaseOf(monitor, settings.release) !== undefined) {
-      this.#pending.delete(key);
-      return undefined;
-    }
-    const sinceMs = this.#pending.get(key);
+    if (isLeft || otherReleaseOf(monitor, settings.release) !== undefined) return undefined;
     const plan = this.#planOf(monitor);
     const target = plan.steps.length === 0 ? undefined : await this.#targetOf(monitor);
     if (plan.steps.length > 0 && target === undefined) {
-      // It has no monitor: the API refuses it, or its pass is to come.
-      this.#pending.delete(key);
-      return { requeueAfterMs: WAIT_MS };
+      // The API refuses it, or its pass is to come and wakes this one.
+      return { requeueAfterMs: HOMELESS_MS };
     }
     if (target !== undefined) await this.#send(plan, { ...target, monitor, signal });
     this.#settle(monitor, plan);
-    // A change that came meanwhile has its own turn.
-    if (this.#pending.get(key) === sinceMs) this.#pending.delete(key);
     return plan.dueInMs === undefined ? undefined : { requeueAfterMs: plan.dueInMs };
   }
 

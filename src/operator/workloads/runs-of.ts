@@ -115,11 +115,10 @@ function begun({ cronJob, reported }: RunFacts): ReportedRuns {
   const { uid = '', creationTimestamp = '' } = cronJob.metadata;
   const { lastScheduleTime = reported.lastScheduleTime } = cronJob.status ?? {};
   if (reported.uid === uid) return { ...reported, lastScheduleTime };
-  const isOther = reported.uid !== undefined;
   const since = isAtOrAfter(reported.since, creationTimestamp) ? reported.since : creationTimestamp;
   return {
     uid,
-    since: isOther ? creationTimestamp : since,
+    since,
     lastScheduleTime: cronJob.status?.lastScheduleTime,
     runs: reported.runs,
   };
@@ -215,7 +214,9 @@ function endBeat({ job, pods }: JobView, end: JobEnd): RunBeat {
   }
   const failed = lastFailureOf(pods);
   const message = failureText(name, end, { failed, podReason: podReasonOf(pods) });
-  const exitStatus = failed !== undefined && failed.exitCode <= 255 ? failed.exitCode : undefined;
+  // Windows has greater ones.
+  const isStatus = failed !== undefined && failed.exitCode > 0 && failed.exitCode <= 255;
+  const exitStatus = isStatus ? failed.exitCode : undefined;
   const body = { status: 'fail' as const, runId: uid, observedAt, message };
   return beatOf(`${uid}-fail`, exitStatus === undefined ? body : { ...body, exitStatus }, failed);
 }

@@ -55,6 +55,9 @@ const MAX_GONE_PODS = 5;
 const MAX_GONE_JOBS = 20;
 /** Of a standby: the leader before it may have died before it saw the end. */
 const STANDBY_MS = 600_000;
+/** Of the leader: an API that is away for a day is not waited for any longer. */
+const LEADER_MS = 86_400_000;
+const SWEEP_MS = 60_000;
 
 export class WorkloadCaches {
   readonly cronJobs = new ObjectStore<CronJobObject>();
@@ -70,6 +73,7 @@ export class WorkloadCaches {
   /** Whether a Monitor refers to the workload. */
   #isWanted: (key: string) => boolean = () => false;
   #isLeading: boolean = false;
+  #sweptAtMs = 0;
 
   /** Names the question whether a Monitor refers to a workload: of others nothing is kept. */
   setWanted(isWanted: (key: string) => boolean): void {
@@ -166,11 +170,23 @@ export class WorkloadCaches {
 
   #keep(job: JobObject): void {
     const goneAtMs = performance.now();
+    this.#sweep(goneAtMs);
     const view = { ...this.#viewOf(job, true), goneAtMs, reportedFor: new Set<string>() };
-    const isFresh = (one: GoneJob) => this.#isLeading || goneAtMs - one.goneAtMs < STANDBY_MS;
     for (const place of [...ownerUid(job), ...ownUid(job), ...ownKey(job)]) {
-      const gone = [...(this.#goneJobs.get(place) ?? []).filter(isFresh), view];
+      const gone = [...(this.#goneJobs.get(place) ?? []), view];
       this.#goneJobs.set(place, gone.slice(-MAX_GONE_JOBS));
+    }
+  }
+
+  /** A standby reports nothing, and a Monitor may go before its Jobs are reported. */
+  #sweep(nowMs: number): void {
+    if (nowMs - this.#sweptAtMs < SWEEP_MS) return;
+    this.#sweptAtMs = nowMs;
+    const keptMs = this.#isLeading ? LEADER_MS : STANDBY_MS;
+    for (const [place, gone] of this.#goneJobs) {
+      const left = gone.filter(({ goneAtMs }) => nowMs - goneAtMs < keptMs);
+      if (left.length === 0) this.#goneJobs.delete(place);
+      else if (left.length < gone.length) this.#goneJobs.set(place, left);
     }
   }
 

@@ -246,3 +246,33 @@ describe('a history', () => {
     expect(runsOf(factsOf(views, { reported: plan.final })).steps).toEqual([]);
   });
 });
+
+describe('a failure', () => {
+  const failed = { at: at(60), reason: 'BackoffLimitExceeded' };
+  const fail = (pods: Parameters<typeof view>[1]) =>
+    runsOf(factsOf([view(job({ startTime: at(0), failed }), pods)], { reported: open })).steps[0]?.beat.body;
+
+  it('is that of the container that failed first, and not of what was killed beside it', () => {
+    const status = (name: string, exitCode: number, finishedAt: string) => ({
+      name,
+      state: { terminated: { exitCode, finishedAt, startedAt: at(0) } },
+    });
+    const containers = [status('proxy', 137, at(40)), status('main', 3, at(10))];
+    const one = { metadata: { name: 'pod' }, status: { containerStatuses: containers } };
+    const sidecar = { ...one.status, initContainerStatuses: [status('logs', 143, at(41))] };
+    expect(fail([{ ...one, status: sidecar }])).toMatchObject({ exitStatus: 3 });
+    const early = {
+      metadata: { name: 'pod' },
+      status: { initContainerStatuses: [status('migrate', 2, at(5))] },
+    };
+    expect(fail([early])?.message).toContain('Container migrate of pod pod: exit code 2.');
+  });
+
+  it('of a pod that restarts its container is that of its last run, and of a great exit code has no exit status', () => {
+    const lastState = { terminated: { exitCode: 1, reason: 'Error', finishedAt: at(30), startedAt: at(1) } };
+    expect(fail([pod({ waiting: { reason: 'CrashLoopBackOff' } }, { lastState })])).toMatchObject({
+      exitStatus: 1,
+    });
+    expect(fail([ended(-1_073_741_819, at(0), at(9))])?.exitStatus).toBeUndefined();
+  });
+});

@@ -7,6 +7,9 @@ import { Crash } from './crashing-clients.ts';
 import { cronJobRef, type JobFixture, jobFixture, timesBefore } from './job-fixture.ts';
 import { type OperatorFixture, openOperatorFixture } from './operator-fixture.ts';
 
+/** What a beat alone changes is written at once: here it says what the next operator knows. */
+const SOON = { lastBeatPeriodMs: 1 };
+
 describe.skipIf(!hasCluster)('an operator that is killed', () => {
   let fixture: OperatorFixture;
   let jobs: JobFixture;
@@ -18,7 +21,7 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
 
   /** Runs an operator until it dies or `isDone`. Returns whether it died. */
   async function runUntilDead(crash: Crash, isDone: () => Promise<unknown>): Promise<boolean> {
-    const operator = await fixture.startOperator(crash.clients);
+    const operator = await fixture.startOperator({ ...crash.clients, ...SOON });
     const end = new AbortController();
     const done = waitFor(isDone, { what: 'the work is done', signal: end.signal });
     done.catch(() => undefined);
@@ -56,7 +59,7 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
         };
         const crash = new Crash(count + 1, mode);
         isDead = await runUntilDead(crash, isTold);
-        const next = await fixture.startOperator();
+        const next = await fixture.startOperator(SOON);
         await waitFor(isTold, { what: `${name} is told after ${crash.writes.at(-1)}` });
         await jobs.beats(name, ['start', 'success', 'start', 'fail']);
         const { status } = await fixture.monitor(name);

@@ -54,7 +54,9 @@ it('a monitor that rests says since when, now and of a moment of its rest', asyn
   expect(deadline.at).toBe((await monitor.status()).nextDeadlineAt);
   expect(deadline.parts[0]).toMatchObject({
     kind: 'refused_beat',
-    note: sentence('A beat was refused, or the organization was active again after a suspension, at TIME.'),
+    note: sentence(
+      'A beat was refused, the organization was active again after a suspension, or the monitor left its operator, at TIME.',
+    ),
   });
 });
 

@@ -140,7 +140,7 @@ describe('why a monitor is in its state', () => {
     expect(deadline.parts[0]).toMatchObject({
       kind: 'refused_beat',
       note: sentence(
-        'A beat was refused, or the organization was active again after a suspension, at TIME\\.',
+        'A beat was refused, the organization was active again after a suspension, or the monitor left its operator, at TIME\\.',
       ),
     });
   });

@@ -84,7 +84,9 @@ ${table(
     ],
   ],
 )}
+${heading(2, 'While no operator leads')}
+<p>An operator may beat a monitor for a workload that it watches (<code>beatenBy</code>). Such a monitor is judged up to the last sign of life of its operator, and no further: while none leads it may be late, and never down. When an operator leads again, its absence counts as an outage for these monitors, with <code>reason: "no_operator"</code> in the timeline.</p>
 ${heading(2, 'A refused beat is no silence')}
-<p>A success or a failure that is refused for its content, its size, its <code>Idempotency-Key</code> or a limit of the plan is not recorded, and moves the running deadline all the same: the job ran. A <code>start</code> or a <code>log</code> moves it neither when it is accepted nor when it is refused. The last sentence of the refusal says which it was.</p>`,
+<p>A success or a failure that is refused for its content, its size, its <code>Idempotency-Key</code> or a limit of the plan is not recorded, and moves the running deadline all the same: the job ran. A <code>start</code>, a <code>log</code> or a <code>cancel</code> moves it neither when it is accepted nor when it is refused. The last sentence of the refusal says which it was.</p>`,
   );
 }

@@ -67,7 +67,7 @@ const TIMELINE: Texts<TimelineType> = {
   delivery: 'The delivery of an alert changed its state.',
   suppressed: 'An alert was not sent; `detail.reason` says why.',
   service_outage:
-    'Beatkeeper itself was away, or could not take beats of this monitor. The deadline was moved by it.',
+    'Beatkeeper itself was away, could not take beats of this monitor, or (`reason: no_operator`) no operator led that beats it. The deadline was moved by it.',
 };
 
 const DELIVERY: Texts<DeliveryState> = {

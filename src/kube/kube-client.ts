@@ -36,6 +36,8 @@ export interface WatchOptions {
   /** The server ends the watch after this time. */
   timeoutSeconds: number;
   signal: AbortSignal;
+  /** Called when the server has opened the watch: events may be long in coming. */
+  onOpen?: () => void;
 }
 
 export type WatchEvent<T> =
@@ -127,13 +129,13 @@ export class KubeClient {
     resource: KubeResource<T>,
     options: WatchOptions,
   ): AsyncGenerator<WatchEvent<T>> {
-    const { namespace, signal, ...query } = options;
+    const { namespace, signal, onOpen, ...query } = options;
     const path = resourcePath(resource, { namespace });
     const lines = this.#transport.streamLines({
       method: 'GET',
       path,
       query: { watch: true, allowWatchBookmarks: true, ...query },
-      signal,
+      ...{ signal, onOpen },
     });
     for await (const line of lines) yield readWatchEvent(resource, line);
   }

@@ -6,7 +6,7 @@ import type { MonitorObject } from '../kinds/monitor/monitor-object.ts';
 import type { OperatorContext } from '../operator-context.ts';
 import { problemText } from '../resources/problem-text.ts';
 import { withLog } from './failed-log.ts';
-import type { RunBeat } from './runs-of.ts';
+import type { RunBeat } from './run-beats.ts';
 import { runsKeyOf } from './workload-of.ts';
 
 /** The monitor that the beats are for. */

@@ -25,9 +25,7 @@ import { Blocked, type Fault } from '../../pass/object.ts';
 import { ObjectEvents } from '../../pass/object-events.ts';
 import { isFrom, newOrigin, objectOrigin } from '../../pass/origin.ts';
 import { problemText } from '../../resources/problem-text.ts';
-import { workloadCondition } from '../../workloads/workload-condition.ts';
-import { runsKeyOf, type Workload } from '../../workloads/workload-of.ts';
-import type { Report } from '../../workloads/workload-reports.ts';
+import { runsKeyOf } from '../../workloads/workload-of.ts';
 import { CALLBACK_IDENTITY, type CallbackObject } from '../callback/callback-object.ts';
 import { givenRules } from '../rule/apply/given-rules.ts';
 import { type RuleObject, rulesNear } from '../rule/rule-object.ts';
@@ -47,6 +45,7 @@ import { MonitorSecret } from './monitor-secret.ts';
 import { bindingOf, incidentChanges, monitorReady, monitorStatusOf } from './monitor-status.ts';
 import { watchMonitors } from './monitor-watches.ts';
 import type { MonitorPass, MonitorWork } from './monitor-work.ts';
+import { MonitorWorkloads } from './monitor-workloads.ts';
 import { applyRules, isRetryDue, takeBackRules } from './rules/apply-rules.ts';
 import { UnseenRules } from './rules/unseen-rules.ts';
 
@@ -104,6 +103,7 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   readonly #callbacks: ObjectCache<CallbackObject>;
   readonly #rules: ObjectCache<RuleObject>;
   readonly #unseen: UnseenRules;
+  readonly #workloads: MonitorWorkloads;
   readonly #beats: BeatWrites;
   readonly #ends: IncidentEnds;
   #enqueue: Enqueue<MonitorObject> = () => undefined;
@@ -117,6 +117,7 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     this.#context = context;
     this.#rules = rules;
     this.#unseen = new UnseenRules(context.kube, rules);
+    this.#workloads = new MonitorWorkloads(context);
     this.cache = new ObjectCache(MONITOR_IDENTITY, context.settings.release, INDEXES);
     this.#callbacks = callbacks;
     this.#beats = new BeatWrites(context.settings, (key) => {
@@ -156,10 +157,7 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     const memory = this.cache.memoryOf(object);
     const isDue = isRetryDue({ object, memory }, this.#context.settings.refusalRetryMs);
     const namespace = this.#context.namespaces.get(object.metadata.namespace ?? '');
-    const workload = await this.#workloadOf(object);
-    const isBeaten = workload?.isEnabled === true && runsKeyOf(object) !== undefined;
-    const beatenBy = isBeaten ? await this.#context.operatorName.id() : undefined;
-    const known = { ...facts, alias, rules, namespace, workload, beatenBy };
+    const known = { ...facts, alias, rules, namespace, ...(await this.#workloads.find(object)) };
     const desired = desiredMonitor(object, { ...known, isRetryDue: isDue });
     const fault = 'fault' in desired.recurring ? desired.recurring.fault : undefined;
     if (fault !== undefined && fault !== memory.maintenanceFault)
@@ -236,19 +234,11 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   }
 
   async complete({ desired, external, memory }: MonitorWork): Promise<void> {
-    await this.#keepBeatenBy(desired, external);
+    await this.#workloads.keepBeatenBy(desired, external);
     const { configurationVersion, lifecycle, status, origin } = external.record;
     memory.seen = external.visible;
     const read = { lifecycle, configurationVersion, status, origin, atMs: external.readAtMs };
     external.latest = this.#context.statusCache.put(desired.projectId, desired.id, read);
-  }
-
-  /** The operator of another cluster that beats the monitor is left to it, unless this one does. */
-  async #keepBeatenBy({ beatenBy }: DesiredMonitor, external: ExternalMonitor): Promise<void> {
-    const { beatenBy: current } = external.record;
-    if (current === beatenBy) return;
-    if (beatenBy === undefined && current !== (await this.#context.operatorName.id())) return;
-    await external.setBeatenBy(beatenBy);
   }
 
   recordUpdate({ object, desired, external }: MonitorWork): void {
@@ -293,32 +283,10 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     const cached = desired && this.#context.statusCache.get(desired.projectId, desired.id);
     const maintenanceFault = desired && 'fault' in desired.recurring ? desired.recurring.fault : undefined;
     const latest = external?.latest ?? cached;
-    const report = this.#reportOf(object);
-    const workload =
-      desired?.workload &&
-      workloadCondition(desired.workload, { schedule: desired.workloadFault, beat: report?.refusal });
+    const { condition: workload, reported } = this.#workloads.statusOf(object, desired);
     const facts = { object, latest, record: external?.found, maintenanceFault, workload };
     const status = monitorStatusOf(facts);
-    const runs = { workload: report?.reported };
-    return { ...status, fields: { ...status.fields, ...runs, ...external?.ruleOutcomes } };
-  }
-
-  /** What was reported of the Jobs of the workload. One that is named no more is kept until its runs have ended. */
-  #reportOf(object: MonitorObject): Report | undefined {
-    const { workloads } = this.#context;
-    if (workloads === undefined) return object.status?.workload && { reported: object.status.workload };
-    if (runsKeyOf(object) !== undefined) return workloads.reports.of(object);
-    if (object.status?.workload === undefined) return undefined;
-    const report = workloads.reports.of(object);
-    return report.reported.runs?.some(({ ended }) => ended === undefined) === true ? report : undefined;
-  }
-
-  async #workloadOf(object: MonitorObject): Promise<Workload | undefined> {
-    const { workloadRef: ref } = object.spec;
-    if (ref === undefined) return undefined;
-    const { workloads } = this.#context;
-    if (workloads === undefined) return { ref, object: undefined, isEnabled: false };
-    return await workloads.directory.find(object);
+    return { ...status, fields: { ...status.fields, workload: reported, ...external?.ruleOutcomes } };
   }
 
   holdBack({ object, memory }: MonitorPass, status: MonitorStatusFields): number {

@@ -183,8 +183,9 @@ export class AnnotatedCronJobs {
 /** The operator made it, for the CronJob of its name. */
 function isMade(monitor: MonitorObject): boolean {
   const { annotations, name } = monitor.metadata;
+  if (annotations?.[ANNOTATION.madeFor] !== 'CronJob') return false;
   const owner = controllerOf(monitor);
-  return annotations?.[ANNOTATION.madeFor] === 'CronJob' && owner?.kind === 'CronJob' && owner.name === name;
+  return owner?.kind === 'CronJob' && owner.name === name;
 }
 
 /** It does not block the deletion of its owner: that would need a right on the owner. */

@@ -24,7 +24,7 @@ export interface RestClientOptions {
   /** Time limit of a whole call that states none. Default 10,000. */
   timeoutMs?: number;
   gate?: RetryGate;
-  onCall?: (call: { operation: OperationId; code: string; seconds: number }) => void;
+  onCall?: (call: { operation: OperationId | 'sendBeat'; code: string; seconds: number }) => void;
 }
 
 export interface CallOptions {
@@ -37,6 +37,14 @@ export interface CallOptions {
   isLongPoll?: boolean;
   signal?: AbortSignal;
 }
+
+export interface Beat {
+  /** The beat counts once, however often it is sent. */
+  idempotencyKey: string;
+  body: object;
+}
+
+export type BeatOptions = Pick<CallOptions, 'correlationId' | 'timeoutMs' | 'signal'>;
 
 export interface ApiAnswer<Id extends OperationId> {
   /** 200, 201, 202 or 204. */
@@ -84,25 +92,49 @@ export class RestClient {
     options: CallOptions = {},
   ): Promise<ApiAnswer<Id>> {
     await this.#passGate(options.project ?? WHOLE_SERVICE, options.signal);
-    const call = () => this.#measured(operation, request, options);
+    const scope = options.project ?? WHOLE_SERVICE;
+    const call = () => this.#measured(operation, scope, () => this.#send(operation, request, options));
     return await (options.isLongPoll ? this.#silence.listen(call) : this.#silence.run(call));
   }
 
-  async #measured<Id extends OperationId>(
-    operation: Id,
-    request: OperationRequest<Id>,
-    options: CallOptions,
-  ): Promise<ApiAnswer<Id>> {
+  /**
+   * Sends a beat to a publish address, whose UUID is the only credential. Throws like `call`; what the service asks for with
+   * Retry-After holds up this monitor alone. `body`: a structured beat.
+   */
+  async sendBeat(address: string, beat: Beat, options: BeatOptions = {}): Promise<void> {
+    const { idempotencyKey, body } = beat;
+    const request = {
+      url: `/ping/${encodeURIComponent(address)}`,
+      method: 'POST',
+      headers: headersOf({ body, idempotencyKey }, options),
+      body: JSON.stringify(body),
+    };
+    const send = () =>
+      this.#withinLimit(options, async (signal) => {
+        const answer = await this.#transfer(request, signal);
+        const text = await answer.body.text();
+        const { statusCode: status, headers } = answer;
+        if (status < 200 || status >= 300) throw problemFromAnswer(status, text, retryAfterIn(headers));
+        return { status };
+      });
+    await this.#silence.run(() => this.#measured('sendBeat', WHOLE_SERVICE, send));
+  }
+
+  async #measured<Answer extends { status: number }>(
+    operation: OperationId | 'sendBeat',
+    scope: string,
+    send: () => Promise<Answer>,
+  ): Promise<Answer> {
     const startedMs = performance.now();
     let code = 'none';
     try {
-      const answer = await this.#send(operation, request, options);
+      const answer = await send();
       code = String(answer.status);
       return answer;
     } catch (error) {
       if (error instanceof ApiProblem) {
         code = error.status === 0 ? error.code : String(error.status);
-        this.#keepRetryAfter(error, options.project ?? WHOLE_SERVICE);
+        if (operation !== 'sendBeat') this.#keepRetryAfter(error, scope);
       }
       throw error;
     } finally {
@@ -147,10 +179,7 @@ export class RestClient {
     request: OperationRequest<Id>,
     options: CallOptions,
   ): Promise<ApiAnswer<Id>> {
-    const limitMs = options.timeoutMs ?? this.#options.timeoutMs ?? 10_000;
-    const timeout = AbortSignal.timeout(limitMs);
-    const signal = options.signal ? AbortSignal.any([options.signal, timeout]) : timeout;
-    try {
+    return await this.#withinLimit(options, async (signal) => {
       const token = await this.#token.current();
       const answer = await this.#exchange(operation, request, { ...options, signal, token });
       if (answer.statusCode !== 401) return await readAnswer<Id>(answer);
@@ -161,6 +190,19 @@ export class RestClient {
       return await readAnswer<Id>(
         await this.#exchange(operation, request, { ...options, signal, token: fresh }),
       );
+    });
+  }
+
+  /** Throws ApiProblem where nothing was sent, or no answer came in time. */
+  async #withinLimit<Answer>(
+    options: Pick<CallOptions, 'timeoutMs' | 'signal'>,
+    send: (signal: AbortSignal) => Promise<Answer>,
+  ): Promise<Answer> {
+    const limitMs = options.timeoutMs ?? this.#options.timeoutMs ?? 10_000;
+    const timeout = AbortSignal.timeout(limitMs);
+    const signal = options.signal ? AbortSignal.any([options.signal, timeout]) : timeout;
+    try {
+      return await send(signal);
     } catch (error) {
       if (error instanceof ApiProblem) throw error;
       if (options.signal?.aborted) throw options.signal.reason;
@@ -184,14 +226,25 @@ export class RestClient {
   ): Promise<Dispatcher.ResponseData> {
     const spec: OperationSpec = OPERATIONS[operation];
     const parts: RequestParts = request;
-    return await send(`${this.#apiUrl}${operationUrl(spec, parts)}`, {
+    const exchange = {
+      url: operationUrl(spec, parts),
       method: spec.method,
-      dispatcher: this.#agent,
       headers: headersOf(parts, options),
       body: parts.body === undefined ? null : JSON.stringify(parts.body),
-      signal: options.signal,
-    });
+    };
+    return await this.#transfer(exchange, options.signal);
   }
+
+  async #transfer({ url, ...exchange }: Exchange, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
+    return await send(`${this.#apiUrl}${url}`, { ...exchange, dispatcher: this.#agent, signal });
+  }
+}
+
+interface Exchange {
+  url: string;
+  method: string;
+  headers: Record<string, string>;
+  body: string | null;
 }
 
 const CONNECT = { timeout: 5000, keepAlive: true, keepAliveInitialDelay: 15_000 };
@@ -222,10 +275,13 @@ interface RequestParts extends UrlParts {
   ifMatch?: string;
 }
 
-function headersOf(request: RequestParts, options: CallOptions & { token: string }): Record<string, string> {
+function headersOf(
+  request: Omit<RequestParts, keyof UrlParts>,
+  options: CallOptions & { token?: string },
+): Record<string, string> {
   const { body, idempotencyKey, ifMatch } = request;
   return {
-    authorization: `Bearer ${options.token}`,
+    ...(options.token === undefined ? {} : { authorization: `Bearer ${options.token}` }),
     accept: 'application/json',
     'user-agent': 'beatkeeper-operator/1',
     [HEADER.correlationId]: options.correlationId ?? randomUUID(),
@@ -244,13 +300,14 @@ function encodeHeader(text: string): string {
 async function readAnswer<Id extends OperationId>(answer: Dispatcher.ResponseData): Promise<ApiAnswer<Id>> {
   const { statusCode: status, headers } = answer;
   const text = await answer.body.text();
-  if (status < 200 || status >= 300) {
-    const retryAfter = headers['retry-after'];
-    throw problemFromAnswer(status, text, Array.isArray(retryAfter) ? retryAfter[0] : retryAfter);
-  }
+  if (status < 200 || status >= 300) throw problemFromAnswer(status, text, retryAfterIn(headers));
   // The API answers by the same schemas, and its own tests check each answer against them.
   const body = (text === '' ? undefined : JSON.parse(text)) as OperationOutput<Id>;
   return { status, body, dateMs: Date.parse(String(headers.date)) };
+}
+
+function retryAfterIn({ 'retry-after': value }: Dispatcher.ResponseData['headers']): string | undefined {
+  return Array.isArray(value) ? value[0] : value;
 }
 
 /** A header or a path that HTTP does not allow, or a token that cannot be read: no byte of the call has left. */

@@ -93,6 +93,23 @@ export const operatorSchema = z.object({
     },
     z.enum(['Keep', 'Archive'], 'must be Keep or Archive'),
   ),
+  workloads: variable(
+    {
+      name: 'BEATKEEPER_WORKLOADS',
+      description:
+        'true: the operator watches CronJobs, Jobs and pods of Jobs, and sends the beats of Monitors with a workloadRef.',
+      fallback: 'true',
+    },
+    z.enum(['true', 'false'], 'must be true or false').transform((value) => value === 'true'),
+  ),
+  workloadLogs: variable(
+    {
+      name: 'BEATKEEPER_WORKLOAD_LOGS',
+      description: 'true: the end of the log of a failed container goes into the message of its beat.',
+      fallback: 'false',
+    },
+    z.enum(['true', 'false'], 'must be true or false').transform((value) => value === 'true'),
+  ),
   monitorMetricsMax: variable(
     {
       name: 'BEATKEEPER_MONITOR_METRICS_MAX',

@@ -36,6 +36,8 @@ export interface WatchOptions {
   /** The server ends the watch after this time. */
   timeoutSeconds: number;
   signal: AbortSignal;
+  /** Called when the server has opened the watch: events may be long in coming. */
+  onOpen?: () => void;
 }
 
 export type WatchEvent<T> =
@@ -54,6 +56,9 @@ export interface DeleteOptions extends CallOptions {
   resourceVersion?: string;
   propagationPolicy?: 'Background' | 'Foreground' | 'Orphan';
 }
+
+/** Of a log: more than anybody reads. */
+const MAX_LOG_BYTES = 262_144;
 
 /** Every method throws KubeError. Returned objects have apiVersion and kind set. */
 export class KubeClient {
@@ -124,15 +129,31 @@ export class KubeClient {
     resource: KubeResource<T>,
     options: WatchOptions,
   ): AsyncGenerator<WatchEvent<T>> {
-    const { namespace, signal, ...query } = options;
+    const { namespace, signal, onOpen, ...query } = options;
     const path = resourcePath(resource, { namespace });
     const lines = this.#transport.streamLines({
       method: 'GET',
       path,
       query: { watch: true, allowWatchBookmarks: true, ...query },
-      signal,
+      ...{ signal, onOpen },
     });
     for await (const line of lines) yield readWatchEvent(resource, line);
+  }
+
+  /** The last lines of a container's log. `previous`: of its run before the last restart. */
+  async podLog(
+    { namespace = '', name }: ObjectRef,
+    { signal, ...query }: { container: string; previous: boolean; tailLines: number; signal?: AbortSignal },
+  ): Promise<string> {
+    const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(name)}/log`;
+    const lines: string[] = [];
+    const limitBytes = MAX_LOG_BYTES;
+    for await (const line of this.#transport.streamLines({
+      ...{ method: 'GET', path, query: { ...query, limitBytes } },
+      ...(signal === undefined ? {} : { signal }),
+    }))
+      lines.push(line);
+    return lines.join('\n');
   }
 
   /** POST. Throws KubeError 409 `AlreadyExists` (see `isAlreadyExists`). */

@@ -26,6 +26,8 @@ export interface KubeRequest {
   contentType?: string;
   timeoutMs?: number;
   signal?: AbortSignal;
+  /** Of `streamLines`: called when the server has begun a 2xx answer. */
+  onOpen?: (() => void) | undefined;
 }
 
 type Answer = Dispatcher.ResponseData;
@@ -71,6 +73,7 @@ export class KubeTransport {
     try {
       const answer = await this.#open(request, limit.signal);
       limit.stopTimer();
+      request.onOpen?.();
       yield* splitLines(answer.body);
     } catch (error) {
       throw limit.explain(error, request);

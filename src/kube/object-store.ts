@@ -10,11 +10,14 @@ export interface ObjectStoreOptions<T> {
   indexes?: Record<string, StoreIndex<T>>;
 }
 
-/** What a write to the store changed. An object that was created again (another uid) gives `deleted`, then `added`. */
+/**
+ * What a write to the store changed. An object that was created again (another uid) gives `deleted`, then `added`.
+ * `isLastState`: the cluster has said what the deleted object was at its end; otherwise it is as it was last seen.
+ */
 export type StoreChange<T> =
   | { type: 'added'; key: string; object: T; previous?: undefined }
   | { type: 'updated'; key: string; object: T; previous: T }
-  | { type: 'deleted'; key: string; object: T; previous?: undefined };
+  | { type: 'deleted'; key: string; object: T; previous?: undefined; isLastState?: boolean };
 
 interface Entry<T> {
   object: T;
@@ -74,6 +77,11 @@ export class ObjectStore<T extends KubeObject> {
     return found;
   }
 
+  /** True if an index has an object under any value. */
+  hasAny(indexName: string): boolean {
+    return (this.#places.get(indexName)?.size ?? 0) > 0;
+  }
+
   /** Stores an object. Returns no change if the store already has this version. */
   put(object: T): StoreChange<T>[] {
     const key = objectKey(object);
@@ -89,12 +97,13 @@ export class ObjectStore<T extends KubeObject> {
     ];
   }
 
-  /** Removes an object. Returns no change if the store does not have it. */
-  remove(key: string): StoreChange<T>[] {
-    const object = this.get(key);
-    if (object === undefined) return [];
+  /** Removes an object. Returns no change if the store does not have it. `last`: its last state, if that is known. */
+  remove(key: string, last?: T): StoreChange<T>[] {
+    const known = this.get(key);
+    if (known === undefined) return [];
     this.#drop(key);
-    return [{ type: 'deleted', key, object }];
+    if (last?.metadata.uid !== known.metadata.uid) return [{ type: 'deleted', key, object: known }];
+    return [{ type: 'deleted', key, object: last ?? known, isLastState: true }];
   }
 
   #add(key: string, object: T): void {

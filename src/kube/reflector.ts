@@ -68,6 +68,8 @@ export class Reflector<T extends KubeObject> {
   #resourceVersion: string | undefined;
   #failures = 0;
   #isRefused: boolean = false;
+  /** The server has opened the watch. */
+  #isOpen: boolean = false;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -125,6 +127,14 @@ export class Reflector<T extends KubeObject> {
     return this.#run !== undefined && this.silentMs < greatestMs;
   }
 
+  /**
+   * True while there is no watch, and the server is away: one failure is a connection that broke, and the next one goes
+   * through at once as a rule. A refusal of the namespace is an answer.
+   */
+  get isFailing(): boolean {
+    return !this.#isOpen && this.#failures >= 2 && !this.#isRefused;
+  }
+
   /** One loop with one signal, so that a reflector never has two watches. */
   async #loop(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
@@ -170,7 +180,10 @@ export class Reflector<T extends KubeObject> {
     let events = 0;
     try {
       const selection = { namespace, labelSelector, fieldSelector };
-      const watch = { ...selection, resourceVersion, timeoutSeconds, signal: limit.signal };
+      const onOpen = (): void => {
+        this.#isOpen = true;
+      };
+      const watch = { ...selection, resourceVersion, timeoutSeconds, signal: limit.signal, onOpen };
       for await (const event of client.watch(resource, watch)) {
         if (signal.aborted) return;
         events += 1;
@@ -184,6 +197,7 @@ export class Reflector<T extends KubeObject> {
       if (limit.isOver || (isExpired(error) && events > 0)) return;
       throw error;
     } finally {
+      this.#isOpen = false;
       limit.end();
     }
     this.#endWatch('server');
@@ -200,7 +214,8 @@ export class Reflector<T extends KubeObject> {
       return;
     }
     const object = withoutManagedFields(event.object);
-    const changes = event.type === 'DELETED' ? this.store.remove(objectKey(object)) : this.store.put(object);
+    const changes =
+      event.type === 'DELETED' ? this.store.remove(objectKey(object), object) : this.store.put(object);
     for (const change of changes) this.#notify(change);
     this.#resourceVersion = event.object.metadata.resourceVersion ?? this.#resourceVersion;
   }

@@ -14,6 +14,8 @@ import type { SharedProjects } from './known/shared-projects.ts';
 import type { StatusFeedFollower } from './known/status-feed-follower.ts';
 import type { WatchedNamespaces } from './known/watched-namespaces.ts';
 import type { OperatorMetrics } from './operator-metrics.ts';
+import type { OperatorName } from './workloads/operator-sign.ts';
+import type { WorkloadView } from './workloads/workload-view.ts';
 
 export interface OperatorContext {
   kube: KubeClient;
@@ -31,6 +33,9 @@ export interface OperatorContext {
   statusCache: MonitorStatusCache;
   feed: StatusFeedFollower;
   publishBase: PublishBase;
+  operatorName: OperatorName;
+  /** Undefined: the operator does not look at workloads. */
+  workloads: WorkloadView | undefined;
   settings: OperatorTuning;
 }
 
@@ -52,6 +57,8 @@ export interface OperatorTuning {
   orphans: Orphans;
   /** How long a monitor must have been orphaned before it is archived. */
   orphanArchiveAfterMs: number;
+  /** The end of the log of a failed container goes into the message of its beat. */
+  workloadLogs: boolean;
   /** All namespaces are watched, including their annotations. */
   isClusterWide: boolean;
 }

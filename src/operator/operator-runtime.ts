@@ -6,7 +6,7 @@ import type { EventRecorder } from '../kube/event-recorder.ts';
 import type { KubeClient } from '../kube/kube-client.ts';
 import type { KubeLog } from '../kube/kube-log.ts';
 import type { KubeMetrics } from '../kube/kube-metrics.ts';
-import type { KubeObject } from '../kube/kube-object.ts';
+import type { KubeObject, ObjectRef } from '../kube/kube-object.ts';
 import { ObjectStore } from '../kube/object-store.ts';
 import { Reflector } from '../kube/reflector.ts';
 import { type AnyWorker, createWorkers } from './kinds/kinds.ts';
@@ -25,6 +25,9 @@ import type { OperatorContext, OperatorTuning } from './operator-context.ts';
 import type { OperatorMetrics } from './operator-metrics.ts';
 import { OrphanKeeper } from './orphans/orphan-keeper.ts';
 import { NAMESPACES } from './resources/core-resources.ts';
+import { OperatorName } from './workloads/operator-sign.ts';
+import { newWorkloadView } from './workloads/workload-view.ts';
+import { WorkloadWork } from './workloads/workload-work.ts';
 
 export interface RuntimeOptions {
   kube: KubeClient;
@@ -37,6 +40,10 @@ export interface RuntimeOptions {
   watchNamespaces: readonly string[];
   /** Default, and with an empty list: every namespace may belong to every project. */
   sharedProjects?: readonly SharedProject[] | undefined;
+  /** False: the operator looks at no CronJobs, Jobs and pods, and needs no rights there. */
+  watchesWorkloads: boolean;
+  /** Of the operator itself. */
+  lease?: ObjectRef | undefined;
   tuning: Omit<OperatorTuning, 'isClusterWide'>;
 }
 
@@ -50,6 +57,7 @@ export class OperatorRuntime {
   /** Of the namespaces themselves; undefined where single ones are named. */
   readonly #namespaces: Watch | undefined;
   readonly #orphans: OrphanKeeper;
+  readonly #workloads: WorkloadWork | undefined;
   readonly #abort = new AbortController();
   #housekeeping: Promise<void> | undefined;
   /** A lease that is lost while `startWork` waits must start nothing. */
@@ -66,9 +74,14 @@ export class OperatorRuntime {
     const { signIn } = this;
     const feed = new StatusFeedFollower({ api, metrics, log, signIn, publishBase, onRecovered });
     this.#context = createContext(options, { feed, publishBase });
-    this.workers = createWorkers(this.#context, kubeMetrics);
-    const { watched, settings } = this.#context;
+    const { workers, monitorCache } = createWorkers(this.#context, kubeMetrics);
+    this.workers = workers;
+    const { watched, settings, workloads } = this.#context;
     for (const worker of this.#all) watched.watch((namespace) => worker.watch(namespace));
+    if (workloads !== undefined) {
+      this.#workloads = new WorkloadWork(this.#context, workloads, monitorCache, kubeMetrics);
+      this.#workloads.watch(kubeMetrics);
+    }
     watched.onRecovered((namespace) => {
       for (const worker of this.#all) worker.namespaceChanged(namespace);
     });
@@ -99,6 +112,7 @@ export class OperatorRuntime {
     if (signal.aborted || this.#work === 'stopped') return;
     this.#work = 'started';
     for (const worker of this.#all) worker.start();
+    this.#workloads?.start();
     this.#housekeeping ??= this.#runHousekeeping();
   }
 
@@ -106,7 +120,8 @@ export class OperatorRuntime {
   async stopWork(graceMs: number): Promise<void> {
     this.#work = 'stopped';
     const { destinationChecks } = this.#context;
-    await Promise.all([destinationChecks.stop(), ...this.#all.map((worker) => worker.stop(graceMs))]);
+    const parts = [...this.#all, ...(this.#workloads === undefined ? [] : [this.#workloads])];
+    await Promise.all([destinationChecks.stop(), ...parts.map((part) => part.stop(graceMs))]);
   }
 
   /** Stops the caches and the feed; call it after `stopWork`. */
@@ -181,6 +196,7 @@ export class OperatorRuntime {
           for (const worker of this.#all) worker.namespaceChanged(name);
         else if (maintenanceTextIn(object) !== maintenanceTextIn(previous))
           this.workers.Monitor.namespaceChanged(name);
+        this.#workloads?.namespaceChanged(name, { object, previous });
       },
     });
   }
@@ -190,7 +206,9 @@ function createContext(
   options: RuntimeOptions,
   followed: Pick<OperatorContext, 'feed' | 'publishBase'>,
 ): OperatorContext {
-  const { kube, api, events, log, metrics, watchNamespaces, tuning } = options;
+  const { kube, api, events, log, metrics, watchNamespaces, tuning, lease } = options;
+  const isClusterWide = watchNamespaces.length === 0;
+  const { release } = tuning;
   return {
     ...{ kube, api, events, log, metrics, ...followed },
     namespaces: new ObjectStore<KubeObject>(),
@@ -200,6 +218,8 @@ function createContext(
     bindings: new BindingDirectory(api),
     destinationChecks: new DestinationChecks({ api, log }),
     statusCache: new MonitorStatusCache(),
-    settings: { ...tuning, isClusterWide: watchNamespaces.length === 0 },
+    operatorName: new OperatorName({ kube, release, isClusterWide, lease }),
+    workloads: options.watchesWorkloads ? newWorkloadView(kube) : undefined,
+    settings: { ...tuning, isClusterWide },
   };
 }

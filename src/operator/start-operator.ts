@@ -31,6 +31,8 @@ export interface OperatorSettings {
   orphans: Orphans;
   /** 0: no Monitor has metrics. */
   monitorMetricsMax: number;
+  workloads: boolean;
+  workloadLogs: boolean;
 }
 
 export interface StartOptions {
@@ -80,6 +82,7 @@ export async function startOperator(
   const lease = { namespace, name: settings.leaseName };
   const { kube, runtime, close } = composeOperator({
     ...{ transport, api, log, metrics, kubeMetrics, watchNamespaces, sharedProjects },
+    ...{ watchesWorkloads: settings.workloads, lease },
     tuning: {
       resyncMs: options.resyncMs ?? RESYNC_MS,
       lastBeatPeriodMs: settings.lastBeatPeriodSeconds * 1000,
@@ -89,6 +92,7 @@ export async function startOperator(
       release: releaseOf(lease),
       orphans: settings.orphans,
       orphanArchiveAfterMs: ORPHAN_ARCHIVE_AFTER_MS,
+      workloadLogs: settings.workloadLogs,
     },
   });
   const { monitorMetricsMax: max } = settings;

@@ -176,6 +176,32 @@ describe.skipIf(found === undefined)('the roles', () => {
     expect(await read({ operator: { sharedProjects: shared } })).toEqual(shared);
   });
 
+  it('the operator sees workloads as the values say, and has no rights to what it does not look at', async () => {
+    const read = async (operator: object) => {
+      const manifests = await render(helm, { operator });
+      const { env = [] } = pickPod(manifests, 'Deployment/beatkeeper-operator').containers[0] ?? {};
+      const value = (name: string) => env.find((one) => one.name === name)?.value;
+      const rules = manifests.flatMap(({ kind, metadata, rules: some = [] }) =>
+        kind === 'ClusterRole' && metadata.name.endsWith('-operator')
+          ? (some as { resources: string[] }[])
+          : [],
+      );
+      const resources = new Set(rules.flatMap((rule) => rule.resources));
+      const seen = ['cronjobs', 'jobs', 'pods', 'pods/log', 'deployments'].filter((name) =>
+        resources.has(name),
+      );
+      return { workloads: value('BEATKEEPER_WORKLOADS'), logs: value('BEATKEEPER_WORKLOAD_LOGS'), seen };
+    };
+    const all = ['cronjobs', 'jobs', 'pods', 'deployments'];
+    expect(await read({})).toEqual({ workloads: 'true', logs: 'false', seen: all });
+    expect(await read({ logs: { enabled: true } })).toEqual({
+      ...{ workloads: 'true', logs: 'true' },
+      seen: ['cronjobs', 'jobs', 'pods', 'pods/log', 'deployments'],
+    });
+    const off = { workloads: 'false', logs: 'false', seen: [] };
+    expect(await read({ workloads: { enabled: false }, logs: { enabled: true } })).toEqual(off);
+  });
+
   it('the operator has a token for the audience beatkeeper and no access to the database', async () => {
     const { spec } = pickPod(await render(helm), 'Deployment/beatkeeper-operator');
     const sources = spec.volumes?.find(({ name }) => name === 'session')?.projected?.sources;

@@ -37,6 +37,7 @@ const refusals: [string, object, RegExp][] = [
     { plans: { free: { detector_feature: ['ratio', 'ratio'] } } },
     /\/plans\/free\/detector_feature/,
   ],
+  ['a text as a switch of workloads', { operator: { workloads: { enabled: 'sometimes' } } }, /workloads/],
   ['a namespace with capital letters', { operator: { watchNamespaces: ['Payments'] } }, /watchNamespaces/],
   [
     'a Postgres that is too old',

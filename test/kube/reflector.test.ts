@@ -136,13 +136,26 @@ describe.skipIf(!hasCluster)('a reflector', () => {
     await create('added');
     await waitFor(() => reflector.silentMs > 1000, { what: 'several failed tries' });
     expect(changes).toEqual([]);
+    await waitFor(() => reflector.isFailing, { what: 'it says that the server is away' });
     await test.proxy.accept();
     await knows(reflector, 'added');
+    expect(reflector.isFailing).toBe(false);
     expect(reflector.store.get(`${namespace}/renewed`)?.metadata.uid).toBe(renewed.metadata.uid);
     expect(reflector.store.get(`${namespace}/deleted`)).toBeUndefined();
     const seen = changes.map((change) => [change.type, change.object.metadata.uid]);
     expect(seen).toContainEqual(['deleted', old.metadata.uid]);
     expect(seen).toContainEqual(['added', renewed.metadata.uid]);
+  });
+
+  it('a reflector has its server again as soon as the watch is open, also where nothing happens', async () => {
+    const reflector = await reflect();
+    await watchIsOpen();
+    expect(reflector.isFailing).toBe(false);
+    await test.proxy.refuse();
+    await waitFor(() => reflector.isFailing, { what: 'it says that the server is away' });
+    await test.proxy.accept();
+    await waitFor(() => !reflector.isFailing, { what: 'it has its server again' });
+    expect(await lists()).toBe(1);
   });
 
   it('a reflector that is stopped and started has one watch, and reports no change after a stop', async () => {

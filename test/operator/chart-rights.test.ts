@@ -11,6 +11,7 @@ import { SECRETS } from '../../src/operator/resources/core-resources.ts';
 import { type Manifest, NAMESPACE, render, requireHelm } from '../chart/helm.ts';
 import { adminKubeconfig, hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
+import { ago, jobFixture } from './job-fixture.ts';
 import { type OperatorFixture, openOperatorFixture } from './operator-fixture.ts';
 
 interface Rule {
@@ -27,7 +28,6 @@ const SELDOM = [
   'get beatkeeper.dev/monitors',
   'get beatkeeper.dev/callbacks',
   'get beatkeeper.dev/rules',
-  'get /namespaces',
   'update beatkeeper.dev/monitors/finalizers',
   'update beatkeeper.dev/callbacks/finalizers',
 ];
@@ -39,7 +39,7 @@ describe.skipIf(helm === undefined)('the rights of the operator in the chart', (
   const refused: string[] = [];
   beforeAll(async () => {
     fixture = await openOperatorFixture();
-    const all = await render(helm ?? '');
+    const all = await render(helm ?? '', { operator: { logs: { enabled: true } } });
     const isRight = ({ kind, metadata }: Manifest) =>
       metadata.name.includes('operator') && /^(ClusterRole|Role|ServiceAccount|ValidatingAdm)/.test(kind);
     manifests = all.filter(isRight);
@@ -86,6 +86,7 @@ describe.skipIf(helm === undefined)('the rights of the operator in the chart', (
       makeTransport,
       watchNamespaces: [],
       defaultCallbackNamespaces: [namespace],
+      workloadLogs: true,
     });
     await leadOnce(new KubeClient(makeTransport()));
 
@@ -131,6 +132,7 @@ describe.skipIf(helm === undefined)('the rights of the operator in the chart', (
     await waitFor(async () => (await fixture.eventAppears('backup', 'Drifted')).deprecatedCount === 2, {
       what: 'the Event counts',
     });
+    await watchWorkloads();
     for (const kind of ['mon', 'cb']) {
       const { code } = await fixture.kubectl(['delete', kind, '--all', '--timeout=200s']);
       expect(code).toBe(0);
@@ -138,6 +140,28 @@ describe.skipIf(helm === undefined)('the rights of the operator in the chart', (
     expect(refused).toEqual([]);
     expect([...used, ...SELDOM].sort()).toEqual(given(manifests).sort());
   });
+
+  /** A CronJob that has a Monitor, and a Job that fails, and then no more; Monitors of other workloads. */
+  async function watchWorkloads(): Promise<void> {
+    const jobs = jobFixture(fixture);
+    const annotations = { 'beatkeeper.dev/monitor': 'true' };
+    const cronJob = await jobs.createCronJob('nightly', {}, { annotations });
+    const job = await jobs.createJob('nightly-1', cronJob);
+    await jobs.setPod('nightly-1-pod', job, { startedAt: ago(9), exitCode: 1 }, { phase: 'Failed' });
+    await jobs.failJob('nightly-1', 'BackoffLimitExceeded');
+    const { client } = fixture.kube;
+    const ref = { namespace: fixture.namespace, name: 'nightly' };
+    await waitFor(() => client.find(MONITORS, ref), { what: 'the Monitor of the CronJob' });
+    await jobs.beats('nightly', ['start', 'fail']);
+    await jobs.patchCronJob('nightly', { metadata: { annotations: { 'beatkeeper.dev/monitor': null } } });
+    await waitFor(async () => (await client.find(MONITORS, ref)) === undefined, { what: 'it is gone' });
+    for (const kind of ['Deployment', 'StatefulSet', 'DaemonSet']) {
+      const name = kind.toLowerCase();
+      const workloadRef = { apiVersion: 'apps/v1', kind, name };
+      await fixture.createMonitor(name, { callback: { kind: 'disabled' }, workloadRef });
+      await fixture.monitorBecomes(name, 'WorkloadWatched', 'False', 'WorkloadNotFound');
+    }
+  }
 
   async function leadOnce(client: KubeClient): Promise<void> {
     const elected = Promise.withResolvers<void>();

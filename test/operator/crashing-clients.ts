@@ -81,4 +81,9 @@ class CrashingClient extends RestClient {
     if (OPERATIONS[operation].method === 'GET') return await this.#crash.read(send);
     return await this.#crash.write(operation, send);
   }
+
+  override async sendBeat(...args: Parameters<RestClient['sendBeat']>): Promise<void> {
+    const [, beat] = args;
+    return await this.#crash.write(`beat ${beat.idempotencyKey}`, () => super.sendBeat(...args));
+  }
 }

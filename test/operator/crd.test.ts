@@ -163,6 +163,11 @@ const badMonitors: [name: string, spec: object, words: string][] = [
     { workloadRef: { apiVersion: 'apps/v1', kind: 'CronJob', name: 'a' } },
     'Set apiVersion to batch/v1',
   ],
+  [
+    'own-schedule',
+    { workloadRef: { apiVersion: 'batch/v1', kind: 'CronJob', name: 'a' }, schedule: { cron: '0 2 * * *' } },
+    'Remove schedule: a Monitor with a workloadRef to a CronJob takes the schedule of the CronJob.',
+  ],
   ['bad-secret', { publishSecretName: 'Upper' }, 'Must be the name of a Kubernetes object'],
   ['bad-policy', { deletionPolicy: 'archive' }, 'Unsupported value: "archive"'],
 ];

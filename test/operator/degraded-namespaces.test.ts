@@ -24,6 +24,7 @@ describe.skipIf(!hasCluster)('an operator that watches single namespaces', () =>
       { apiGroups: ['beatkeeper.dev'], resources: ['*'], verbs: ['*'] },
       { apiGroups: [''], resources: ['secrets'], verbs: ['*'] },
       { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['*'] },
+      { apiGroups: ['', 'batch'], resources: ['cronjobs', 'jobs', 'pods'], verbs: ['list', 'watch'] },
     ];
     await apply(
       namespace,

@@ -107,13 +107,13 @@ describe.skipIf(!hasCluster)('an object', () => {
     expect((await fixture.kubectl(['get', 'cb', 'private'])).stdout).toMatch(/private +webhook +.*False/);
   });
 
-  it('a Monitor whose workloadRef does nothing yet says so, and is ready all the same', async () => {
+  it('a Monitor whose workload is not there yet says so, and is ready all the same', async () => {
     const workloadRef = { apiVersion: 'batch/v1', kind: 'CronJob', name: 'backup' };
     await fixture.createMonitor('worked', { ...disabled, workloadRef });
-    const monitor = await fixture.monitorBecomes('worked', 'WorkloadWatched', 'False', 'NotSupportedYet');
+    const monitor = await fixture.monitorBecomes('worked', 'WorkloadWatched', 'False', 'WorkloadNotFound');
     expect(kstatusOf(await fixture.monitorBecomes('worked', 'Ready', 'True'))).toBe('Current');
     const said = monitor.status?.conditions?.find(({ type }) => type === 'WorkloadWatched');
-    expect(said?.message).toMatch(/^workloadRef does nothing yet/);
+    expect(said?.message).toMatch(/^There is no CronJob backup in this namespace: /);
     const ref = { namespace: fixture.namespace, name: 'worked' };
     await fixture.kube.client.mergePatch(MONITORS, ref, { spec: { workloadRef: null } });
     const without = await fixture.monitorBecomes('worked', 'Synced', 'True');

@@ -53,6 +53,9 @@ export interface OperatorOptions {
   sharedProjects?: readonly SharedProject[];
   timeoutMs?: number;
   refusalRetryMs?: number;
+  /** Default true. */
+  workloads?: boolean;
+  workloadLogs?: boolean;
   release?: string;
   makeTransport?: (options: KubeTransportOptions) => KubeTransport;
   makeClient?: (options: ConstructorParameters<typeof RestClient>[0]) => RestClient;
@@ -244,6 +247,7 @@ async function startTestOperator(
     kubeMetrics: createKubeMetrics(registry),
     watchNamespaces: options.watchNamespaces ?? [],
     sharedProjects: options.sharedProjects,
+    watchesWorkloads: options.workloads ?? true,
     tuning: {
       resyncMs: options.resyncMs ?? 1500,
       lastBeatPeriodMs: options.lastBeatPeriodMs ?? 60_000,
@@ -253,6 +257,7 @@ async function startTestOperator(
       release: options.release ?? 'test/beatkeeper',
       orphans: options.orphans ?? 'Keep',
       orphanArchiveAfterMs: options.orphanArchiveAfterMs ?? 3_600_000,
+      workloadLogs: options.workloadLogs ?? false,
     },
     eventTuning: { repeatMs: 200 },
   });

@@ -142,6 +142,8 @@ describe.skipIf(!hasCluster)(`${COUNT} Monitors`, () => {
       lastBeatPeriodSeconds: 60,
       orphans: 'Keep' as const,
       monitorMetricsMax: 20_000,
+      workloads: true,
+      workloadLogs: false,
     };
     const start = async (): Promise<Running & { registry: Registry; readiness: Readiness }> => {
       const telemetry = createTelemetry({ role: 'operator', logLevel: 'silent' });

@@ -66,6 +66,8 @@ describe.skipIf(!hasCluster)("an operator with a token of a cluster's own issuer
       lastBeatPeriodSeconds: 60,
       orphans: 'Keep' as const,
       monitorMetricsMax: 20_000,
+      workloads: true,
+      workloadLogs: false,
     };
     const telemetry = { log, registry: new Registry(), readiness };
     running.push(await startOperator(settings, telemetry, { onLost: () => undefined }));

@@ -30,6 +30,25 @@ has no dot: the namespace `a-b` with the release `c` gives another name than `a`
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
+{{- if .Values.operator.workloads.enabled }}
+- apiGroups: [batch]
+  resources: [cronjobs, jobs]
+  verbs: [list, watch]
+- apiGroups: [""]
+  resources: [pods] # of Jobs: when their containers ran, and why they failed
+  verbs: [list, watch]
+- apiGroups: [apps]
+  resources: [deployments, statefulsets, daemonsets] # their labels, where a Monitor refers to one
+  verbs: [get]
+- apiGroups: [beatkeeper.dev]
+  resources: [monitors] # of annotated CronJobs
+  verbs: [create, delete]
+{{- if .Values.operator.logs.enabled }}
+- apiGroups: [""]
+  resources: [pods/log]
+  verbs: [get]
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* Whether the release may have policies, which are objects of the whole cluster. */}}

@@ -72,7 +72,8 @@ export const MONITOR_TEXTS: Texts = {
     '`organization_default`: the default endpoint of the organization. `named`: callbackRef or alias. `inline`: url. `disabled`: nowhere.',
   'spec.callback.callbackRef.name': 'Name of the Callback.',
   ...ruleTexts('spec.measurements.*'),
-  'spec.workloadRef.apiVersion': 'Version of the workload: batch/v1 of a CronJob, apps/v1 of the others.',
+  'spec.workloadRef.apiVersion':
+    'Version of the workload: batch/v1 of a CronJob or a Job, apps/v1 of the others.',
   'spec.workloadRef.kind': 'Kind of the workload.',
   'spec.workloadRef.name': 'Name of the workload, in this namespace.',
   'status.monitorId': 'Id of the monitor at the API.',

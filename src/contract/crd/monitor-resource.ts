@@ -98,19 +98,43 @@ const callback = withRules(
   { rule: "self.kind == 'inline' || !has(self.url)", message: 'Remove url: only the kind inline has it.' },
 );
 
+/** More than a CronJob keeps as a rule. */
+export const MAX_REPORTED_RUNS = 50;
+
 const workloadRef = withRules(
   z.strictObject({
     apiVersion: z.enum(['batch/v1', 'apps/v1']),
-    kind: z.enum(['CronJob', 'Deployment', 'StatefulSet', 'DaemonSet']),
+    kind: z.enum(['CronJob', 'Job', 'Deployment', 'StatefulSet', 'DaemonSet']),
     name: objectName,
   }),
   {
-    rule: "(self.kind == 'CronJob') == (self.apiVersion == 'batch/v1')",
-    message: 'Set apiVersion to batch/v1 for a CronJob, and to apps/v1 for the other kinds.',
+    rule: "(self.kind in ['CronJob', 'Job']) == (self.apiVersion == 'batch/v1')",
+    message: 'Set apiVersion to batch/v1 for a CronJob or a Job, and to apps/v1 for the other kinds.',
   },
 ).describe(
-  'The workload that beats, for people: the operator does not look at it yet. The job sends its beats itself.',
+  'The workload that beats. For a CronJob or a Job the operator sends the beats, and takes schedule, time zone and suspension of a CronJob. Others give name and labels, and send their beats themselves.',
 );
+
+const run = z.object({
+  uid: z.string().max(64).describe('UID of the Job.'),
+  started: timestamp.optional().describe('The start that was reported.'),
+  ended: timestamp.optional().describe('The end that was reported.'),
+  blocked: z.boolean().optional().describe('A fail said that it cannot start.'),
+  pauses: integer(1, MAX_SAFE).optional().describe('How often it was suspended while it ran.'),
+});
+
+const reportedRuns = z.object({
+  uid: z.string().max(64).optional().describe('UID of the CronJob.'),
+  since: timestamp.describe('What ended before is not reported.'),
+  lastScheduleTime: timestamp.optional().describe('Of the CronJob.'),
+  lastSuccessfulTime: timestamp.optional().describe('When the newest Job completed that was reported.'),
+  runs: z
+    .array(run)
+    .max(MAX_REPORTED_RUNS)
+    .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['uid'] })
+    .optional()
+    .describe('Jobs that were reported, while they are there or run.'),
+});
 
 /** `spec` of a Monitor. Fields with a default in the API have none here. */
 export function monitorResourceSpec(limits: ContractLimits) {
@@ -183,6 +207,11 @@ export function monitorResourceSpec(limits: ContractLimits) {
       message: 'Set either intervalSeconds or schedule, not both.',
     },
     {
+      rule: "!has(self.schedule) || !has(self.workloadRef) || self.workloadRef.kind != 'CronJob'",
+      message:
+        'Remove schedule: a Monitor with a workloadRef to a CronJob takes the schedule of the CronJob.',
+    },
+    {
       rule: 'has(self.jurisdiction) == has(oldSelf.jurisdiction)',
       message:
         'Leave jurisdiction as it is, set or not: to change it, delete this Monitor and make another one.',
@@ -236,6 +265,9 @@ export const monitorResourceStatus = z.object({
     .array(z.object(appliedRule))
     .meta({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['measurementKey'] })
     .optional(),
+  workload: reportedRuns
+    .optional()
+    .describe('What was reported of the Jobs of the workload: no run counts twice.'),
   refusedRules: z
     .array(
       z.object({

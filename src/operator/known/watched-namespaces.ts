@@ -45,7 +45,12 @@ export class WatchedNamespaces {
 
   /** Opens a watch of each namespace, or one of all of them. */
   watch(open: (namespace: string | undefined) => Watch): void {
-    for (const [name, { watches }] of this.#entries) watches.push(open(name === ALL ? undefined : name));
+    this.watchAll((namespace) => [open(namespace)]);
+  }
+
+  /** Like `watch`, of several kinds. */
+  watchAll(open: (namespace: string | undefined) => Watch[]): void {
+    for (const [name, { watches }] of this.#entries) watches.push(...open(name === ALL ? undefined : name));
   }
 
   /** Calls the listener when a degraded namespace can be seen again. It only enqueues. */

@@ -5,8 +5,14 @@ export const FIELD_MANAGER = 'beatkeeper-operator';
 export const ANNOTATION = {
   monitorId: 'beatkeeper.dev/monitor-id',
   endpointId: 'beatkeeper.dev/endpoint-id',
-  /** Decided for CronJobs, and not in use yet: a Monitor that has it says so. */
+  /** On a CronJob: `"true"` makes a Monitor of it, `"false"` none, whatever its namespace says. */
   monitor: 'beatkeeper.dev/monitor',
+  /** On a CronJob: what its Monitor has in its spec. */
+  graceSeconds: 'beatkeeper.dev/grace-seconds',
+  callback: 'beatkeeper.dev/callback',
+  deletionPolicy: 'beatkeeper.dev/deletion-policy',
+  /** On a Monitor: the operator has made it, for the CronJob that owns it. */
+  madeFor: 'beatkeeper.dev/made-for',
   /** On a namespace: the name of the project of its objects. */
   project: 'beatkeeper.dev/project',
   /** On a namespace: maintenance schedules of all of its Monitors, a list in JSON. */
@@ -18,6 +24,9 @@ export const ANNOTATION = {
   /** `"true"`: the object is released even if the API is away. */
   forceDelete: 'beatkeeper.dev/force-delete',
 } as const;
+
+/** On a namespace, `"true"`: each CronJob of it has a Monitor. */
+export const MONITOR_CRON_JOBS_LABEL = 'beatkeeper.dev/monitor-cronjobs';
 
 /** On Secrets, for people who search for them; the operator never lists Secrets. */
 export const MANAGED_BY_LABEL = { 'app.kubernetes.io/managed-by': 'beatkeeper' } as const;

@@ -26,6 +26,15 @@ describe('an object store', () => {
     expect(store.put(second)).toEqual([{ type: 'updated', key: 'n/a', object: second, previous: first }]);
     expect(store.remove('n/a')).toEqual([{ type: 'deleted', key: 'n/a', object: second }]);
     expect(store.remove('n/a')).toEqual([]);
+    store.put(second);
+    const last = { ...second, metadata: { ...second.metadata, resourceVersion: '9' } };
+    expect(store.remove('n/a', last)).toEqual([
+      { type: 'deleted', key: 'n/a', object: last, isLastState: true },
+    ]);
+    // The last state of another object of the name says nothing about this one.
+    store.put(second);
+    const other = { ...last, metadata: { ...last.metadata, uid: 'other' } };
+    expect(store.remove('n/a', other)).toEqual([{ type: 'deleted', key: 'n/a', object: second }]);
   });
 
   it('an object with another uid gives a deletion, then an addition', () => {

@@ -66,6 +66,23 @@ describe('the client', () => {
     return error;
   };
 
+  it('a beat has its key and no token, and a pause that is asked of it holds up no call', async () => {
+    const beat = { idempotencyKey: 'job-start', body: { status: 'start', runId: 'job' } };
+    await client.sendBeat('4f9c', beat);
+    const [sent] = requests;
+    expect(sent).toMatchObject({ url: '/ping/4f9c', body: JSON.stringify(beat.body) });
+    expect(sent?.headers).toMatchObject({
+      'idempotency-key': 'job-start',
+      'content-type': 'application/json',
+    });
+    expect(sent?.headers.authorization).toBeUndefined();
+    script.push(problem(429, 'service.rate_limited', {}, { 'retry-after': '30' }));
+    expect(await failure(client.sendBeat('4f9c', beat))).toMatchObject({ status: 429, retryAfterMs: 30_000 });
+    await list();
+    script.push(problem(404, 'service.not_found'));
+    expect(classify(await failure(client.sendBeat('4f9c', beat)))).toBe('gone');
+  });
+
   it('a call has the token, project, key, correlation id, path and ETag', async () => {
     const body = { name: 'n' };
     await client.call(

@@ -7,6 +7,7 @@ import { contentHash, parseSpecHash } from '../../pass/desired-hash.ts';
 import { defaultAlias, defaultName } from '../../pass/identity.ts';
 import type { Desired } from '../../pass/kind.ts';
 import { SECRET_SUFFIX } from '../../resources/names.ts';
+import { type Workload, type WorkloadSpec, withWorkload } from '../../workloads/workload-of.ts';
 import { type AppliedRule, type GivenRule, isSameRule } from '../rule/apply/given-rules.ts';
 import type { WantedDependencies } from './dependencies-of-monitor.ts';
 import {
@@ -34,6 +35,12 @@ export interface DesiredMonitor extends Desired {
   /** What Rules give to the monitor, beside the measurements of the spec. */
   rules: readonly GivenRule[];
   secretName: string;
+  /** Undefined: the spec names none. */
+  workload: Workload | undefined;
+  /** Why its schedule is not taken. */
+  workloadFault: WorkloadSpec['fault'];
+  /** The operator that sends the beats; undefined: the job does. */
+  beatenBy: string | undefined;
 }
 
 export interface DesiredMonitorFacts {
@@ -45,6 +52,10 @@ export interface DesiredMonitorFacts {
   /** Undefined where the operator may not read it. */
   namespace: KubeObject | undefined;
   dependencies: WantedDependencies;
+  /** Undefined: the spec names none. */
+  workload?: Workload | undefined;
+  /** The operator that sends the beats; undefined: the job does. */
+  beatenBy?: string | undefined;
   /** Rules that the API has refused may be tried again. */
   isRetryDue: boolean;
   nowMs: number;
@@ -52,34 +63,41 @@ export interface DesiredMonitorFacts {
 
 export function desiredMonitor(object: MonitorObject, facts: DesiredMonitorFacts): DesiredMonitor {
   const { metadata } = object;
-  const { id, projectId, alias, rules, nowMs } = facts;
-  const spec = asStored(object.spec);
+  const { id, projectId, alias, rules, nowMs, workload } = facts;
+  const owned = object.status?.ownedFields ?? [];
+  const {
+    spec,
+    kept: ofWorkload,
+    fault: workloadFault,
+  } = withWorkload(asStored(object.spec), workload, owned);
   const derived = {
-    defaultName: defaultName(metadata.name),
-    labels: spec.labels ?? defaultLabels(object),
+    defaultName: defaultName(workload?.ref.name ?? metadata.name),
+    labels: withLabelsOf(workload?.object, spec.labels ?? defaultLabels(object)),
     binding: desiredBinding(spec, alias),
     secretName: publishSecretNameOf(object),
   };
   const { maintenance: window } = spec;
   const maintenance = window !== undefined && Date.parse(window.endsAt) > nowMs ? window : undefined;
-  // The deletion policy concerns only the end of this object, and the workload is not used yet.
+  // The deletion policy concerns only the end of this object, and what the workload gives is in the spec by now.
   const { deletionPolicy: _policy, workloadRef: _workload, callback: _callback, ...told } = spec;
   // The names of the keys count: another name would have every object of a cluster applied again after an upgrade.
   const given = rules.length === 0 ? undefined : rules.map(hashedRule);
   const { namespace } = facts;
   const shared = maintenanceTextIn(namespace);
-  const { dependencies } = facts;
+  const { beatenBy, dependencies } = facts;
   const { ids } = dependencies;
-  const hash = contentHash({ monitorId: id, projectId, ...derived, told, given, shared, ids });
+  const hash = contentHash({ monitorId: id, projectId, ...derived, told, given, shared, beatenBy, ids });
   const recurring = wantedMaintenance(spec.maintenanceSchedules, namespace);
-  const desired = { id, projectId, ...derived, spec, maintenance, recurring, dependencies, rules, hash };
+  const found = { workload, workloadFault, beatenBy, dependencies };
+  const desired = { id, projectId, ...derived, ...found, spec, maintenance, recurring, rules, hash };
   // What the API has refused, and is not asked for now, is not the object's.
   const isTried = facts.isRetryDue || parseSpecHash(object.status?.specHash).desired !== hash;
   const had = isTried ? rules : rules.filter((one) => !isRefused(object, one));
   const hasSchedules =
     spec.maintenanceSchedules !== undefined || object.status?.ownedFields?.includes(SCHEDULES);
   const kept = 'fault' in recurring && hasSchedules ? [SCHEDULES] : [];
-  const ownedFields = [...ownedFieldsOf(desired), ...kept, ...givenFieldsOf(object, had)].sort();
+  const stated = [...ownedFieldsOf(desired), ...kept, ...givenFieldsOf(object, had)];
+  const ownedFields = [...new Set([...stated, ...ofWorkload])].sort();
   return { ...desired, ownedFields };
 }
 
@@ -95,6 +113,13 @@ function asStored(spec: Spec): Spec {
 
 export function publishSecretNameOf({ spec, metadata }: MonitorObject): string {
   return spec.publishSecretName ?? `${metadata.name}${SECRET_SUFFIX.monitor}`;
+}
+
+/** Those of the workload give way to the Monitor's own. */
+function withLabelsOf(workload: KubeObject | undefined, own: Record<string, string>): Record<string, string> {
+  if (workload === undefined) return own;
+  const others = Object.entries(defaultLabels(workload)).filter(([key]) => own[key] === undefined);
+  return { ...own, ...Object.fromEntries(others.slice(0, MAX_LABELS - Object.keys(own).length)) };
 }
 
 /** `metadata.labels` without those of Kubernetes itself; the first 32 by name. */

@@ -58,9 +58,9 @@ export class ExternalMonitor {
 
   /** The version of the configuration, and a hash of everything that the API shows of it. */
   get visible(): { configurationVersion: number; hash: string } {
-    // A window that is over goes without a new version.
+    // A window that is over goes without a new version, and so does who beats it.
     const { status: _status, maintenance: _window, updatedAt: _at, ...record } = this.record;
-    const { configurationVersion, origin, ...shown } = record;
+    const { configurationVersion, origin, beatenBy: _operator, ...shown } = record;
     // That an object is gone or there again, or has set more fields, is no new version.
     const { orphanedAt: _orphanedAt, ownedFields: _owned, ...declared } = origin ?? {};
     return { configurationVersion, hash: contentHash({ ...shown, origin: declared }) };
@@ -148,6 +148,14 @@ export class ExternalMonitor {
       this.#options,
     );
     this.#record = record;
+  }
+
+  async setBeatenBy(operatorId: string | undefined): Promise<void> {
+    const { jurisdiction } = this.record;
+    const params = { monitorId: this.#ref.id };
+    const request = { params, query: { jurisdiction }, body: { operatorId: operatorId ?? null } };
+    const { body } = await this.#api.call('setMonitorBeatenBy', request, this.#options);
+    this.#record = body;
   }
 
   async delete(): Promise<void> {

@@ -1,6 +1,6 @@
 // The hooks of the kind Monitor: one monitor at the API for each object, its publish address in a Secret, and its status
 // from the status feed.
-import { type ApiProblem, classify, isGone, isProblem, isTaken } from '../../../client/api-problem.ts';
+import { type ApiProblem, isGone, isTaken } from '../../../client/api-problem.ts';
 import { MONITOR_PENDING } from '../../../contract/crd/monitor-resource.ts';
 import type { Monitor } from '../../../contract/resources/monitor.ts';
 import { type ConditionFacts, findCondition } from '../../../kube/conditions.ts';
@@ -25,9 +25,11 @@ import { Blocked, type Fault } from '../../pass/object.ts';
 import { ObjectEvents } from '../../pass/object-events.ts';
 import { isFrom, newOrigin, objectOrigin } from '../../pass/origin.ts';
 import { problemText } from '../../resources/problem-text.ts';
+import { runsKeyOf } from '../../workloads/workload-of.ts';
 import { CALLBACK_IDENTITY, type CallbackObject } from '../callback/callback-object.ts';
 import { givenRules } from '../rule/apply/given-rules.ts';
 import { type RuleObject, rulesNear } from '../rule/rule-object.ts';
+import { applyDependencies } from './apply-dependencies.ts';
 import { BeatWrites } from './beat-writes.ts';
 import {
   dependencyCondition,
@@ -45,11 +47,12 @@ import {
   type MonitorObject,
   type MonitorStatusFields,
 } from './monitor-object.ts';
-import { type MonitorPlan, type MonitorStep, planMonitor } from './monitor-plan.ts';
+import { type MonitorStep, planMonitor } from './monitor-plan.ts';
 import { MonitorSecret } from './monitor-secret.ts';
 import { bindingOf, incidentChanges, monitorReady, monitorStatusOf } from './monitor-status.ts';
 import { watchMonitors } from './monitor-watches.ts';
 import type { MonitorPass, MonitorWork } from './monitor-work.ts';
+import { MonitorWorkloads } from './monitor-workloads.ts';
 import { applyRules, isRetryDue, takeBackRules } from './rules/apply-rules.ts';
 import { UnseenRules } from './rules/unseen-rules.ts';
 
@@ -89,6 +92,7 @@ const INDEXES: Record<string, StoreIndex<MonitorObject>> = {
   waitsForCallback,
   dependsOn: dependencyKeys,
   dependencyRefused: refusedKeys,
+  workload: (monitor) => [runsKeyOf(monitor) ?? ''].filter((key) => key !== ''),
 };
 
 export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, ExternalMonitor> {
@@ -99,7 +103,7 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   readonly concurrency = 8;
   /**
    * Indexes: `callbackRef` and `dependsOn` (`namespace/name`), `dependencyRefused` (a namespace), `alertsTo` (`default`, an alias),
-   * `waitsForCallback` (`project`, `default`).
+   * `waitsForCallback` (`project`, `default`), `workload` (`namespace/CronJob/name`, of those whose beats the operator sends).
    */
   readonly cache: ObjectCache<MonitorObject>;
   readonly secret: MonitorSecret;
@@ -108,6 +112,7 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   readonly #callbacks: ObjectCache<CallbackObject>;
   readonly #rules: ObjectCache<RuleObject>;
   readonly #unseen: UnseenRules;
+  readonly #workloads: MonitorWorkloads;
   readonly #beats: BeatWrites;
   readonly #ends: IncidentEnds;
   #enqueue: Enqueue<MonitorObject> = () => undefined;
@@ -121,6 +126,7 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     this.#context = context;
     this.#rules = rules;
     this.#unseen = new UnseenRules(context.kube, rules);
+    this.#workloads = new MonitorWorkloads(context);
     this.cache = new ObjectCache(MONITOR_IDENTITY, context.settings.release, INDEXES);
     this.#callbacks = callbacks;
     this.#beats = new BeatWrites(context.settings, (key) => {
@@ -161,10 +167,9 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     const isDue = isRetryDue({ object, memory }, this.#context.settings.refusalRetryMs);
     const namespace = this.#context.namespaces.get(object.metadata.namespace ?? '');
     const dependencies = wantedDependencies(object, facts.projectId, (key) => this.cache.get(key));
-    const desired = desiredMonitor(object, {
-      ...facts,
-      ...{ alias, rules, namespace, dependencies, isRetryDue: isDue },
-    });
+    const near = { alias, rules, namespace, dependencies };
+    const known = { ...facts, ...near, ...(await this.#workloads.find(object)) };
+    const desired = desiredMonitor(object, { ...known, isRetryDue: isDue });
     const fault = 'fault' in desired.recurring ? desired.recurring.fault : undefined;
     if (fault !== undefined && fault !== memory.maintenanceFault)
       this.events.record(object, 'Refused', fault);
@@ -243,27 +248,12 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     const { restored, ...outcomes } = await applyRules(work, { isChanged: change.isChanged, retryMs });
     for (const step of plan.steps.slice(before.length)) await external.run(step);
     external.ruleOutcomes = outcomes;
-    work.memory.refusedDependencies = await this.#applyDependencies(external, plan.dependsOn);
+    work.memory.refusedDependencies = await applyDependencies(external, plan.dependsOn, retryMs);
     return [...plan.fields, ...restored.map((key) => `measurements.${key}`)];
   }
 
-  /** A refusal keeps nothing else from being done. Throws ApiProblem for what may pass. */
-  async #applyDependencies(
-    external: ExternalMonitor,
-    dependsOn: MonitorPlan['dependsOn'],
-  ): Promise<MonitorPass['memory']['refusedDependencies']> {
-    if (dependsOn === undefined) return undefined;
-    try {
-      await external.run({ call: 'patch', patch: { dependsOn } });
-      return undefined;
-    } catch (error) {
-      if (!isProblem(error) || classify(error) !== 'permanent') throw error;
-      const untilMs = performance.now() + this.#context.settings.refusalRetryMs;
-      return { message: problemText(error), untilMs };
-    }
-  }
-
   async complete({ desired, external, memory }: MonitorWork): Promise<void> {
+    await this.#workloads.keepBeatenBy(desired, external);
     const { configurationVersion, lifecycle, status, origin } = external.record;
     memory.seen = external.visible;
     const read = { lifecycle, configurationVersion, status, origin, atMs: external.readAtMs };
@@ -313,8 +303,10 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     const cached = desired && this.#context.statusCache.get(desired.projectId, desired.id);
     const maintenanceFault = desired && 'fault' in desired.recurring ? desired.recurring.fault : undefined;
     const latest = external?.latest ?? cached;
-    const status = monitorStatusOf({ object, latest, record: external?.found, maintenanceFault });
-    return { ...status, fields: { ...status.fields, ...external?.ruleOutcomes } };
+    const { condition: workload, reported } = this.#workloads.statusOf(object, desired);
+    const facts = { object, latest, record: external?.found, maintenanceFault, workload };
+    const status = monitorStatusOf(facts);
+    return { ...status, fields: { ...status.fields, workload: reported, ...external?.ruleOutcomes } };
   }
 
   holdBack({ object, memory }: MonitorPass, status: MonitorStatusFields): number {

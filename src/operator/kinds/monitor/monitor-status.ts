@@ -9,7 +9,6 @@ import type { BindingState } from '../../known/binding-directory.ts';
 import type { CachedMonitorStatus } from '../../known/monitor-status-cache.ts';
 import type { KindStatus } from '../../pass/kind.ts';
 import type { Fault } from '../../pass/object.ts';
-import { ANNOTATION } from '../../resources/names.ts';
 import type { MonitorObject, MonitorStatusFields } from './monitor-object.ts';
 
 type Cadence = MonitorStatus['cadence'];
@@ -23,13 +22,20 @@ export interface MonitorStatusFacts {
   record: Monitor | undefined;
   /** Why the maintenance of the namespace is not applied. */
   maintenanceFault?: string | undefined;
+  /** Whether the operator watches the workload; undefined: this pass does not know. */
+  workload?: ConditionFacts | undefined;
 }
 
 export function monitorStatusOf(facts: MonitorStatusFacts): KindStatus {
   const { object, latest, record } = facts;
   const previous = object.status ?? {};
-  const special = [...workloadCondition(object), ...maintenanceCondition(facts)];
-  const removed = SPECIAL.filter((type) => special.every((condition) => condition.type !== type));
+  const hasWorkload = object.spec.workloadRef !== undefined;
+  const workload = hasWorkload && facts.workload !== undefined ? [facts.workload] : [];
+  const special = [...workload, ...maintenanceCondition(facts)];
+  const removed = [
+    ...(hasWorkload ? [] : ['WorkloadWatched']),
+    ...(facts.maintenanceFault === undefined ? ['MaintenanceApplied'] : []),
+  ];
   if (latest === undefined) return { fields: {}, conditions: special, removed };
   const { status, lifecycle, configurationVersion } = latest;
   const { health, firstBeatAt, lastBeatAt, nextDeadlineAt, cadence, openIncidents } = status;
@@ -42,21 +48,9 @@ export function monitorStatusOf(facts: MonitorStatusFacts): KindStatus {
   return { fields, conditions: [healthyCondition(latest), ...special], removed };
 }
 
-/** Conditions that are absent where all is well. */
-const SPECIAL = ['WorkloadWatched', 'MaintenanceApplied'];
-
 function maintenanceCondition({ maintenanceFault: message }: MonitorStatusFacts): ConditionFacts[] {
   if (message === undefined) return [];
   return [{ type: 'MaintenanceApplied', status: 'False', reason: 'Refused', message }];
-}
-
-/** Says of what the operator accepts and does not do yet that it does not. */
-function workloadCondition({ spec, metadata }: MonitorObject): ConditionFacts[] {
-  const isAnnotated = metadata.annotations?.[ANNOTATION.monitor] !== undefined;
-  if (spec.workloadRef === undefined && !isAnnotated) return [];
-  const what = spec.workloadRef === undefined ? `The annotation ${ANNOTATION.monitor}` : 'workloadRef';
-  const message = `${what} does nothing yet: the operator does not look at workloads. Send the beats from the job itself, to the address in the Secret of this Monitor.`;
-  return [{ type: 'WorkloadWatched', status: 'False', reason: 'NotSupportedYet', message }];
 }
 
 function restorableUntil(
@@ -88,7 +82,17 @@ function displayOf(
  * most once a period.
  */
 export function isBeatAlone(before: MonitorStatusFields | undefined, after: MonitorStatusFields): boolean {
-  return isSameStatus(withoutBeat(before ?? {}), withoutBeat(after));
+  return !hasNewRun(before, after) && isSameStatus(withoutBeat(before ?? {}), withoutBeat(after));
+}
+
+/** A run that is open at the API and nowhere else would be open for ever if the operator died. */
+function hasNewRun(before: MonitorStatusFields | undefined, after: MonitorStatusFields): boolean {
+  const open = (status: MonitorStatusFields | undefined) =>
+    (status?.workload?.runs ?? []).filter(
+      ({ started, ended }) => started !== undefined && ended === undefined,
+    );
+  const known = new Set(open(before).map(({ uid }) => uid));
+  return open(after).some(({ uid }) => !known.has(uid));
 }
 
 /** True if the status of the object would differ by no more than a beat from what the feed says of its monitor. */
@@ -98,7 +102,7 @@ export function isBeatItem(object: MonitorObject, latest: CachedMonitorStatus): 
 }
 
 function withoutBeat(status: MonitorStatusFields): object {
-  const { lastBeatAt, nextDeadlineAt, cadence, display, health, conditions, ...rest } = status;
+  const { lastBeatAt, nextDeadlineAt, cadence, display, health, conditions, workload, ...rest } = status;
   const isLearned = cadence?.source === 'learned';
   return {
     ...rest,
@@ -107,6 +111,8 @@ function withoutBeat(status: MonitorStatusFields): object {
     // The first one is news; a later one is not.
     ...{ hasBeat: lastBeatAt !== undefined, hasDeadline: nextDeadlineAt !== undefined },
     cadence: cadence?.source === 'configured' ? cadence : { source: cadence?.source },
+    // What else was reported counts once also if it is sent again.
+    workload: workload && { uid: workload.uid },
     display: { ...display, deadline: undefined, interval: isLearned ? 'learned' : display?.interval },
   };
 }

@@ -74,6 +74,14 @@ export function watchMonitors(
       'low',
     ),
   );
+  // What a Job has done goes before mere beats: its run may be open at the API and nowhere else.
+  context.workloads?.caches.subscribe((keys, change) => {
+    if (change === 'workload') for (const key of keys) enqueue(monitors.listBy('workload', key));
+  });
+  context.workloads?.reports.subscribe((key, isStart) => {
+    const monitor = monitors.get(key);
+    if (monitor !== undefined) enqueue([monitor], isStart ? 'normal' : 'low');
+  });
   rules.subscribe(({ type, object, previous }) => {
     if (type === 'updated' && !changesGivenRules(previous, object)) return;
     const isConcerned = (monitor: MonitorObject) =>

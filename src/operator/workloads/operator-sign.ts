@@ -1,0 +1,115 @@
+// Who beats the monitors of CronJobs: the name of this operator at the API, and its signs of life. While it gives none, the API
+// judges none of them (docs/contract/deadlines.md, "While no operator leads").
+import { setTimeout as delay } from 'node:timers/promises';
+import type { RestClient } from '../../client/rest-client.ts';
+import { operatorId as validId } from '../../contract/resources/operator.ts';
+import type { KubeClient } from '../../kube/kube-client.ts';
+import { isForbidden } from '../../kube/kube-error.ts';
+import type { KubeLog } from '../../kube/kube-log.ts';
+import type { KubeObject, KubeResource, ObjectRef } from '../../kube/kube-object.ts';
+import { NAMESPACES } from '../resources/core-resources.ts';
+
+const LEASES: KubeResource = {
+  apiVersion: 'coordination.k8s.io/v1',
+  kind: 'Lease',
+  plural: 'leases',
+  namespaced: true,
+};
+
+export interface OperatorNameOptions {
+  kube: KubeClient;
+  /** `<namespace>/<fullname>`. */
+  release: string;
+  isClusterWide: boolean;
+  /** Of the operator itself. Undefined: it has none. */
+  lease: ObjectRef | undefined;
+}
+
+/** `<release>@<UID>`: the same for each replica, and another one in another cluster. */
+export class OperatorName {
+  readonly #options: OperatorNameOptions;
+  #id: Promise<string> | undefined;
+
+  constructor(options: OperatorNameOptions) {
+    this.#options = options;
+  }
+
+  /** Throws KubeError while the cluster does not answer. */
+  async id(): Promise<string> {
+    this.#id ??= this.#find();
+    try {
+      return await this.#id;
+    } catch (error) {
+      this.#id = undefined;
+      throw error;
+    }
+  }
+
+  async #find(): Promise<string> {
+    const { release } = this.#options;
+    const id = `${release}@${(await this.#clusterUid()) ?? 'unknown'}`;
+    return validId.safeParse(id).success ? id : encodeURIComponent(id).replaceAll('%', '_');
+  }
+
+  /** Of the namespace that each cluster has; where namespaces may not be read, of the operator's own Lease. */
+  async #clusterUid(): Promise<string | undefined> {
+    const { kube, isClusterWide, lease } = this.#options;
+    try {
+      const found: KubeObject | undefined = isClusterWide
+        ? await kube.find(NAMESPACES, { name: 'kube-system' })
+        : lease && (await kube.find(LEASES, lease));
+      return found?.metadata.uid;
+    } catch (error) {
+      if (isForbidden(error)) return undefined;
+      throw error;
+    }
+  }
+}
+
+export interface OperatorSignOptions {
+  api: RestClient;
+  log: KubeLog;
+  name: OperatorName;
+  /** Whether all that was seen of runs is sent, and no more can be missed now. */
+  isCurrent(): boolean;
+}
+
+const PERIOD_MS = 5000;
+
+/** Signs while it leads. */
+export class OperatorSign {
+  readonly #options: OperatorSignOptions;
+  readonly #abort = new AbortController();
+  #ended: Promise<void> | undefined;
+
+  constructor(options: OperatorSignOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    this.#ended ??= this.#run();
+  }
+
+  /** An operator that ends says nothing: its silence is its end. */
+  async stop(): Promise<void> {
+    this.#abort.abort(new Error('The operator ends.'));
+    await this.#ended;
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#abort;
+    const { api, log, name, isCurrent } = this.#options;
+    while (!signal.aborted) {
+      try {
+        if (isCurrent()) {
+          const params = { operatorId: await name.id() };
+          await api.call('signOperator', { params, body: {} }, { signal, timeoutMs: PERIOD_MS });
+        }
+      } catch (error) {
+        if (!signal.aborted)
+          log.debug({ err: error }, 'Could not give a sign of life; the next one may come through.');
+      }
+      await delay(PERIOD_MS, undefined, { signal }).catch(() => undefined);
+    }
+  }
+}

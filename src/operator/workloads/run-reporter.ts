@@ -1,0 +1,210 @@
+// Reports the runs of the Jobs of each Monitor that refers to a workload: asks runs-of.ts which beats are missing, sends them in
+// order, and remembers them for the status. One worker for each Monitor, so a start goes before its end.
+import { ApiProblem } from '../../client/api-problem.ts';
+import { Controller } from '../../kube/controller.ts';
+import type { KubeMetrics } from '../../kube/kube-metrics.ts';
+import { namespaceOfKey, objectKey } from '../../kube/kube-object.ts';
+import { MONITOR_IDENTITY, type MonitorObject } from '../kinds/monitor/monitor-object.ts';
+import type { ObjectCache } from '../known/object-cache.ts';
+import { findProjectName } from '../known/project-directory.ts';
+import type { OperatorContext } from '../operator-context.ts';
+import { idOf, isOwnId } from '../pass/identity.ts';
+import { ObjectEvents } from '../pass/object-events.ts';
+import { otherReleaseOf } from '../pass/release.ts';
+import { RunSender } from './run-sender.ts';
+import { type RunPlan, runsOf } from './runs-of.ts';
+import { runsKeyOf } from './workload-of.ts';
+import type { WorkloadView } from './workload-view.ts';
+
+/** A plan, and the Jobs that it is about. */
+type KnownPlan = RunPlan & { views: Parameters<typeof runsOf>[0]['jobs'] };
+
+/** A beat that is not sent by then may be missed. */
+const LATE_MS = 10_000;
+/** When a Monitor is looked at again whose namespace is not listed whole yet. */
+const UNLISTED_MS = 1000;
+/** When one is looked at again that has no monitor, if nothing changes. */
+const HOMELESS_MS = 10_000;
+
+export class RunReporter {
+  readonly #context: OperatorContext;
+  readonly #view: WorkloadView;
+  readonly #monitors: ObjectCache<MonitorObject>;
+  readonly #controller: Controller;
+  readonly #sender: RunSender;
+  readonly #events: ObjectEvents;
+  /** Since when a Monitor may have beats that are not sent, ms of the process's clock. */
+  readonly #pending = new Map<string, number>();
+  /** The same of those that are looked at now. */
+  readonly #working = new Map<string, number>();
+  #startedAtMs = 0;
+  #isWorking: boolean = false;
+
+  /** The cache has the index `workload`. */
+  constructor(
+    context: OperatorContext,
+    view: WorkloadView,
+    monitors: ObjectCache<MonitorObject>,
+    metrics?: KubeMetrics,
+  ) {
+    this.#context = context;
+    this.#view = view;
+    this.#monitors = monitors;
+    this.#sender = new RunSender(context);
+    this.#events = new ObjectEvents(context, {});
+    this.#controller = new Controller({
+      name: 'workload',
+      reconcile: (key, { signal }) => this.#report(key, signal),
+      concurrency: 8,
+      metrics,
+      log: context.log,
+    });
+    view.caches.setWanted((key) => monitors.listBy('workload', key).length > 0);
+    view.caches.subscribe((keys) => {
+      for (const key of keys) for (const monitor of monitors.listBy('workload', key)) this.#enqueue(monitor);
+    });
+    monitors.subscribe(({ object, type }) => {
+      if (type === 'deleted') this.#forget(object);
+      else if (runsKeyOf(object) !== undefined || object.status?.workload !== undefined)
+        this.#enqueue(object);
+    });
+    context.watched.onRecovered((namespace) => {
+      for (const monitor of monitors.listInNamespace(namespace)) this.#enqueue(monitor);
+    });
+  }
+
+  start(): void {
+    this.#isWorking = true;
+    this.#view.caches.lead();
+    for (const monitor of this.#monitors.values()) {
+      if (runsKeyOf(monitor) !== undefined || monitor.status?.workload !== undefined) this.#enqueue(monitor);
+    }
+    this.#startedAtMs = performance.now();
+    this.#controller.start();
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    await this.#controller.stop(graceMs);
+  }
+
+  /**
+   * Whether there are Monitors with workloads, and the beats of all changes but the newest ones are sent: first of all of
+   * those that came while nobody led.
+   */
+  get isCurrent(): boolean {
+    let oldestMs = Number.POSITIVE_INFINITY;
+    for (const waiting of [this.#pending, this.#working])
+      for (const sinceMs of waiting.values()) oldestMs = Math.min(oldestMs, sinceMs);
+    const isSent = oldestMs > this.#startedAtMs && performance.now() - oldestMs < LATE_MS;
+    const isAll = oldestMs === Number.POSITIVE_INFINITY || isSent;
+    return this.#isWorking && isAll && this.#monitors.hasAny('workload');
+  }
+
+  #enqueue(monitor: MonitorObject): void {
+    if (!this.#isWorking) return;
+    const key = objectKey(monitor);
+    if (!this.#pending.has(key)) this.#pending.set(key, performance.now());
+    this.#controller.enqueue(key);
+  }
+
+  #forget(monitor: MonitorObject): void {
+    this.#view.reports.forget(monitor);
+    this.#sender.forget(monitor);
+    this.#pending.delete(objectKey(monitor));
+  }
+
+  /** A change that comes meanwhile waits by itself. */
+  async #report(key: string, signal: AbortSignal): Promise<{ requeueAfterMs: number } | undefined> {
+    const sinceMs = this.#pending.get(key) ?? performance.now();
+    this.#pending.delete(key);
+    this.#working.set(key, sinceMs);
+    try {
+      return await this.#reconcile(key, signal);
+    } catch (error) {
+      // What the API says to this monitor alone, or what nobody can send, holds up no other.
+      if (isAboutService(error)) this.#pending.set(key, sinceMs);
+      throw error;
+    } finally {
+      this.#working.delete(key);
+    }
+  }
+
+  async #reconcile(key: string, signal: AbortSignal): Promise<{ requeueAfterMs: number } | undefined> {
+    const { watched, settings } = this.#context;
+    const namespace = namespaceOfKey(key);
+    if (watched.isDegraded(namespace)) return undefined;
+    if (!watched.isWatched(namespace)) return { requeueAfterMs: UNLISTED_MS };
+    const monitor = this.#monitors.get(key);
+    // A Monitor that is being deleted takes its monitor along: nothing is to open there any more.
+    const isLeft = monitor === undefined || monitor.metadata.deletionTimestamp !== undefined;
+    if (isLeft || otherReleaseOf(monitor, settings.release) !== undefined) return undefined;
+    const plan = this.#planOf(monitor);
+    const target = plan.steps.length === 0 ? undefined : await this.#targetOf(monitor);
+    if (plan.steps.length > 0 && target === undefined) {
+      // The API refuses it, or its pass is to come and wakes this one.
+      return { requeueAfterMs: HOMELESS_MS };
+    }
+    if (target !== undefined) await this.#send(plan, { ...target, monitor, signal });
+    this.#settle(monitor, plan);
+    return plan.dueInMs === undefined ? undefined : { requeueAfterMs: plan.dueInMs };
+  }
+
+  #planOf(monitor: MonitorObject): KnownPlan {
+    const { caches, reports } = this.#view;
+    const { namespace = '', uid = '' } = monitor.metadata;
+    const { reported } = reports.of(monitor);
+    const { workloadRef } = monitor.spec;
+    const workload = runsKeyOf(monitor);
+    const cronJob = workloadRef?.kind === 'CronJob' ? caches.cronJob(namespace, workloadRef.name) : undefined;
+    const open = (reported.runs ?? []).filter(({ ended }) => ended === undefined).map((run) => run.uid);
+    // Without a workload, runs that are open still end.
+    const owner = workload === undefined ? undefined : (cronJob?.metadata.uid ?? reported.uid);
+    const views = caches.viewsOf({ owner, key: workload ?? '', jobUids: open }, uid);
+    const namespaceLeaving = this.#context.namespaces.get(namespace)?.metadata.deletionTimestamp;
+    return { ...runsOf({ cronJob, jobs: views, reported, namespaceLeaving, nowMs: Date.now() }), views };
+  }
+
+  async #send(plan: RunPlan, target: Parameters<RunSender['send']>[0]): Promise<void> {
+    const { monitor } = target;
+    const { reports } = this.#view;
+    const report = reports.of(monitor);
+    for (const { beat, after } of plan.steps) {
+      // An archived monitor takes no beats, and misses none.
+      const isArchived = monitor.status?.lifecycle === 'archived';
+      const sent = isArchived ? { state: 'sent' as const } : await this.#sender.send(target, beat);
+      report.reported = after;
+      if (sent.state === 'refused')
+        this.#events.record(monitor, 'Refused', `The API refused a beat: ${sent.why}`);
+      report.refusal = sent.state === 'refused' ? sent.why : undefined;
+      reports.tell(objectKey(monitor), beat.body.status === 'start');
+    }
+  }
+
+  #settle(monitor: MonitorObject, { final, views }: KnownPlan): void {
+    const { caches, reports } = this.#view;
+    reports.of(monitor).reported = final;
+    const key = runsKeyOf(monitor) ?? '';
+    const uids = this.#monitors.listBy('workload', key).map(({ metadata }) => metadata.uid ?? '');
+    caches.settle(views, monitor.metadata.uid ?? '', uids);
+  }
+
+  /**
+   * The monitor that a pass has given to the Monitor, or the one of its own UID: the status is no authority. Undefined: there
+   * is none yet.
+   */
+  async #targetOf(monitor: MonitorObject): Promise<{ projectId: string; monitorId: string } | undefined> {
+    const { held } = this.#monitors.memoryOf(monitor);
+    if (held !== undefined) return { projectId: held.projectId, monitorId: held.id };
+    const monitorId = idOf(MONITOR_IDENTITY, monitor);
+    const isMade = monitor.status?.monitorId === monitorId && isOwnId(MONITOR_IDENTITY, monitor, monitorId);
+    const name = isMade ? findProjectName(this.#context, monitor) : undefined;
+    const projectId = name === undefined ? undefined : await this.#context.projects.find(name);
+    return projectId === undefined ? undefined : { projectId, monitorId };
+  }
+}
+
+/** No answer, or a fault that is no monitor's own. */
+function isAboutService(error: unknown): boolean {
+  if (!(error instanceof ApiProblem) || error.jurisdiction !== undefined) return false;
+  return error.status === 0 || error.status >= 500;
+}

@@ -1,0 +1,270 @@
+// Which beats the Jobs of a workload ask for, beside those that were reported, and what is reported then. Level-based: any
+// event may be lost, and the operator may have been away (docs/contract/kubernetes.md, "Workloads"). Pure.
+import { MAX_REPORTED_RUNS } from '../../contract/crd/monitor-resource.ts';
+import { formatSeconds } from '../../kube/kube-object.ts';
+import type { CronJobObject } from './batch-objects.ts';
+import { blockOf, byTime, endOf, firstStartOf, isAtOrAfter, type JobEnd, type JobView } from './job-state.ts';
+import { beatOf, deletion, endBeat, type RunBeat } from './run-beats.ts';
+
+/** What was reported of one Job. */
+export interface RunRecord {
+  /** UID of the Job. */
+  uid: string;
+  /** When the reported start was. Without `ended`: the run is open at the API. */
+  started?: string;
+  ended?: string;
+  /** A fail said that it cannot start. */
+  blocked?: boolean;
+  /** How often it was suspended while it ran. */
+  pauses?: number;
+}
+
+/** What was reported of a workload: `status.workload` of its Monitor. */
+export interface ReportedRuns {
+  /** UID of the CronJob. */
+  uid?: string;
+  /** What ended before is not reported. */
+  since: string;
+  lastScheduleTime?: string;
+  lastSuccessfulTime?: string;
+  runs?: RunRecord[];
+}
+
+/** A beat, and what is reported once it is sent. */
+export interface RunStep {
+  beat: RunBeat;
+  after: ReportedRuns;
+}
+
+export interface RunPlan {
+  /** In this order. */
+  steps: RunStep[];
+  /** What is reported once all of them are sent. */
+  final: ReportedRuns;
+  /** When to look again although nothing changes; undefined: not at all. */
+  dueInMs?: number;
+}
+
+export interface RunFacts {
+  /** Undefined: there is none. */
+  cronJob: CronJobObject | undefined;
+  /** The Jobs of the CronJob, and those of open runs. */
+  jobs: readonly JobView[];
+  reported: ReportedRuns;
+  /** Since when the namespace is being deleted. */
+  namespaceLeaving?: string | undefined;
+  nowMs: number;
+}
+
+/** How long the Job of a `lastSuccessfulTime` may still come: the watches of CronJobs and of Jobs do not keep in step. */
+const SETTLE_MS = 60_000;
+
+export function runsOf(facts: RunFacts): RunPlan {
+  const { jobs, nowMs } = facts;
+  const reported = begun(facts);
+  const wanted: Wanted[] = jobs.flatMap((view) => beatsOf(view, { facts, reported }));
+  const seen = new Set(jobs.map(({ job }) => job.metadata.uid));
+  for (const run of reported.runs ?? []) {
+    if (isOpen(run) && !seen.has(run.uid)) wanted.push(unseenEnd(run, nowMs));
+  }
+  // Stable: the start of a Job stays before its end.
+  wanted.sort((a, b) => byTime(a.sortAt, b.sortAt));
+  const steps: RunStep[] = [];
+  let state = reported;
+  for (const { beat, record, successAt } of wanted) {
+    state = { ...state, runs: withRun(state.runs ?? [], record) };
+    if (successAt !== undefined) state = { ...state, lastSuccessfulTime: later(state, successAt) };
+    if (beat !== undefined) steps.push({ beat, after: pruned(state, jobs) });
+  }
+  const floor = floorOf(facts, state);
+  if (floor?.step !== undefined) {
+    steps.push(floor.step);
+    state = floor.step.after;
+  }
+  const final = pruned(state, jobs);
+  return { steps, final, ...(floor?.dueInMs === undefined ? {} : { dueInMs: floor.dueInMs }) };
+}
+
+/** A CronJob that was made again under its name is another one: its Jobs count from its creation. */
+function begun({ cronJob, reported }: RunFacts): ReportedRuns {
+  if (cronJob === undefined) return reported;
+  const { uid = '', creationTimestamp = '' } = cronJob.metadata;
+  const { lastScheduleTime = reported.lastScheduleTime } = cronJob.status ?? {};
+  if (reported.uid === uid) return { ...reported, lastScheduleTime };
+  const since = isAtOrAfter(reported.since, creationTimestamp) ? reported.since : creationTimestamp;
+  return {
+    uid,
+    since,
+    lastScheduleTime: cronJob.status?.lastScheduleTime,
+    runs: reported.runs,
+  };
+}
+
+interface Wanted {
+  /** Undefined: only the record changes. */
+  beat: RunBeat | undefined;
+  record: RunRecord;
+  sortAt: string;
+  successAt?: string;
+}
+
+interface Known {
+  facts: RunFacts;
+  reported: ReportedRuns;
+}
+
+/** The beats of one Job, in order. */
+function beatsOf(view: JobView, { facts, reported }: Known): Wanted[] {
+  const { job, pods, isGone } = view;
+  const { uid = '', name } = job.metadata;
+  const known = reported.runs?.find((run) => run.uid === uid) ?? { uid };
+  if (known.ended !== undefined) return [];
+  const end = endOf(job);
+  if (end !== undefined && known.started === undefined && !isAtOrAfter(end.at, reported.since)) return [];
+  const isSuspended = end === undefined && job.spec.suspend === true;
+  if (isSuspended) return known.started === undefined ? [] : [suspension(view, known, facts.nowMs)];
+  const start = known.started === undefined ? startOf(view, known, end) : undefined;
+  const wanted: Wanted[] = [];
+  const started = known.started ?? start;
+  if (start !== undefined) {
+    const count = known.pauses === undefined ? '' : `-${known.pauses + 1}`;
+    wanted.push({
+      beat: beatOf(`${uid}-start${count}`, {
+        status: 'start',
+        runId: uid,
+        observedAt: start,
+        message: `Job ${name}.`,
+      }),
+      record: { ...known, started: start },
+      sortAt: start,
+    });
+  }
+  const record = { ...known, ...(started === undefined ? {} : { started }) };
+  if (end !== undefined) {
+    const leaving = leavingSince(view, facts);
+    // Pods that are deleted with their namespace or Job look like failed ones.
+    const isLeft = !end.isSuccess && leaving !== undefined && Date.parse(end.at) > Date.parse(leaving);
+    const sortAt = start !== undefined && byTime(start, end.at) > 0 ? start : end.at;
+    const last = { ...record, ended: end.at };
+    // What failed without a start has said so already.
+    const isSaid = started === undefined && (isLeft || (known.blocked === true && !end.isSuccess));
+    const beat = isSaid ? undefined : isLeft ? deletion(view, end.at) : endBeat(view, end);
+    wanted.push({ beat, record: last, sortAt, ...(end.isSuccess ? { successAt: end.at } : {}) });
+  } else if (isGone) {
+    const at = formatSeconds(facts.nowMs);
+    if (started !== undefined)
+      wanted.push({ beat: deletion(view, at), record: { ...record, ended: at }, sortAt: at });
+  } else if (started === undefined && known.blocked === undefined) {
+    const block = blockOf(pods);
+    if (block !== undefined) wanted.push(blocked(view, { known, block, nowMs: facts.nowMs }));
+  }
+  return wanted;
+}
+
+/** When the run began. Of a Job that has ended without pods, all that is left says when it was to begin. */
+function startOf({ job, pods }: JobView, known: RunRecord, end: JobEnd | undefined): string | undefined {
+  // A Job that goes on after a suspension has a new start time; its earlier pods do not count.
+  const after = known.pauses === undefined ? '' : job.status?.startTime;
+  if (after === undefined) return undefined;
+  const first = firstStartOf(pods, after);
+  if (first !== undefined || end === undefined || pods.length > 0 || known.blocked === true) return first;
+  return job.status?.startTime;
+}
+
+/** Since when the Job, or what it is a part of, is being deleted. */
+function leavingSince({ job }: JobView, { cronJob, namespaceLeaving }: RunFacts): string | undefined {
+  const times = [job.metadata.deletionTimestamp, cronJob?.metadata.deletionTimestamp, namespaceLeaving];
+  return times.filter((at) => at !== undefined).sort(byTime)[0];
+}
+
+/** A suspended Job is no run that is going on: when it goes on, it starts again. */
+function suspension(
+  { job: { metadata } }: JobView,
+  { started: _, ...known }: RunRecord,
+  nowMs: number,
+): Wanted {
+  const { uid = '', name } = metadata;
+  const observedAt = formatSeconds(nowMs);
+  const pauses = (known.pauses ?? 0) + 1;
+  const body = { status: 'cancel' as const, runId: uid, observedAt, message: `Job ${name} was suspended.` };
+  return { beat: beatOf(`${uid}-cancel-${pauses}`, body), record: { ...known, pauses }, sortAt: observedAt };
+}
+
+interface Blocked {
+  known: RunRecord;
+  block: NonNullable<ReturnType<typeof blockOf>>;
+  nowMs: number;
+}
+
+function blocked({ job: { metadata } }: JobView, { known, block, nowMs }: Blocked): Wanted {
+  const { uid = '', name } = metadata;
+  const observedAt = formatSeconds(nowMs);
+  const { reason, container, pod } = block;
+  const message = `Job ${name} cannot start: ${reason}. Container ${container} of pod ${pod} waits.`;
+  const body = { status: 'fail' as const, runId: uid, observedAt, message };
+  return { beat: beatOf(`${uid}-blocked`, body), record: { ...known, blocked: true }, sortAt: observedAt };
+}
+
+/** Nobody saw how the run ended, and nothing is invented. */
+function unseenEnd(run: RunRecord, nowMs: number): Wanted {
+  const observedAt = formatSeconds(nowMs);
+  const message = 'The end of this run was not seen: its Job is gone, and no operator was there.';
+  const body = { status: 'cancel' as const, runId: run.uid, observedAt, message };
+  return {
+    beat: beatOf(`${run.uid}-cancel`, body),
+    record: { ...run, ended: observedAt },
+    sortAt: observedAt,
+  };
+}
+
+/**
+ * A Job that completed while no operator was there, and is gone: the CronJob still says when. The beat has a run id of its
+ * own, because a success without one would end each open run.
+ */
+function floorOf(
+  { cronJob, jobs, nowMs }: RunFacts,
+  reported: ReportedRuns,
+): { step?: RunStep; dueInMs?: number } | undefined {
+  const at = cronJob?.status?.lastSuccessfulTime;
+  if (cronJob === undefined || at === undefined) return undefined;
+  const floor = reported.lastSuccessfulTime ?? '';
+  if (floor !== '' && isAtOrAfter(floor, at)) return undefined;
+  if (!isAtOrAfter(at, reported.since)) return undefined;
+  const ageMs = nowMs - Date.parse(at);
+  if (ageMs < SETTLE_MS) return { dueInMs: SETTLE_MS - ageMs };
+  const { uid = '', name } = cronJob.metadata;
+  const runId = `${uid}-${Date.parse(at) / 1000}`;
+  const message = `A Job of CronJob ${name} completed. It is gone, and no operator saw it.`;
+  const beat = beatOf(`${runId}-success`, { status: 'success', runId, observedAt: at, message });
+  return { step: { beat, after: pruned({ ...reported, lastSuccessfulTime: at }, jobs) } };
+}
+
+function isOpen({ started, ended }: RunRecord): boolean {
+  return started !== undefined && ended === undefined;
+}
+
+function withRun(runs: readonly RunRecord[], record: RunRecord): RunRecord[] {
+  return [...runs.filter(({ uid }) => uid !== record.uid), record];
+}
+
+function later({ lastSuccessfulTime = '' }: ReportedRuns, at: string): string {
+  return lastSuccessfulTime !== '' && isAtOrAfter(lastSuccessfulTime, at) ? lastSuccessfulTime : at;
+}
+
+/**
+ * Only runs whose Job is known, or that are open. Where they are too many, the ones that ended first are forgotten, and
+ * nothing that ended by then is reported any more.
+ */
+function pruned(state: ReportedRuns, jobs: readonly JobView[]): ReportedRuns {
+  const there = new Set(jobs.map(({ job }) => job.metadata.uid));
+  const kept = (state.runs ?? []).filter((run) => isOpen(run) || there.has(run.uid));
+  const ended = kept
+    .filter((run) => run.ended !== undefined)
+    .sort((a, b) => byTime(a.ended ?? '', b.ended ?? ''));
+  const dropped = ended.slice(0, Math.max(0, kept.length - MAX_REPORTED_RUNS));
+  const last = dropped.at(-1)?.ended;
+  const runs = kept.filter((run) => !dropped.includes(run));
+  const floor = last === undefined ? state.since : formatSeconds(Date.parse(last) + 1000);
+  const since = isAtOrAfter(state.since, floor) ? state.since : floor;
+  return { ...state, since, runs };
+}

@@ -1,0 +1,232 @@
+// The CronJobs, Jobs and pods of Jobs of the watched namespaces. A Job that is deleted is kept with its pods until its end is
+// reported; so is what the pods of a Job said that are gone before it.
+import type { KubeClient } from '../../kube/kube-client.ts';
+import type { KubeError } from '../../kube/kube-error.ts';
+import type { KubeLog } from '../../kube/kube-log.ts';
+import type { KubeMetrics } from '../../kube/kube-metrics.ts';
+import type { KubeObject, KubeResource } from '../../kube/kube-object.ts';
+import { ObjectStore, type StoreChange } from '../../kube/object-store.ts';
+import { Reflector } from '../../kube/reflector.ts';
+import type { Watch } from '../known/watched-namespaces.ts';
+import {
+  CRON_JOBS,
+  type CronJobObject,
+  controllerOf,
+  JOBS,
+  type JobObject,
+  POD_SELECTOR,
+  PODS,
+  type PodObject,
+} from './batch-objects.ts';
+import type { JobView } from './job-state.ts';
+
+export interface WorkloadWatchOptions {
+  kube: KubeClient;
+  log: KubeLog;
+  metrics: KubeMetrics | undefined;
+  setRefusal(namespace: string, resource: string, refusal: KubeError | undefined): void;
+}
+
+/** `namespace/CronJob/name`: what a Monitor refers to. */
+export const workloadKey = (namespace = '', kind: string, name: string): string =>
+  `${namespace}/${kind}/${name}`;
+
+/** Where the Jobs of a workload are found. */
+export interface Runs {
+  /** UID of the CronJob. */
+  owner: string | undefined;
+  /** The key of the workload: a Job may be one itself. */
+  key: string;
+  /** Jobs that belong to it whatever they say: their start was reported. */
+  jobUids: readonly string[];
+}
+
+/** Called with the keys of the workloads that a change concerns. It only enqueues. */
+export type WorkloadListener = (keys: readonly string[], change: 'workload' | 'runs') => void;
+
+interface GoneJob extends JobView {
+  goneAtMs: number;
+  /** The Monitors that have reported it. */
+  reportedFor: Set<string>;
+}
+
+/** Pods of a Job that are gone while it is there: a Job that is tried again a thousand times keeps no thousand pods. */
+const MAX_GONE_PODS = 5;
+const MAX_GONE_JOBS = 20;
+/** Of a standby: the leader before it may have died before it saw the end. */
+const STANDBY_MS = 600_000;
+/** Of the leader: an API that is away for a day is not waited for any longer. */
+const LEADER_MS = 86_400_000;
+const SWEEP_MS = 60_000;
+
+export class WorkloadCaches {
+  readonly cronJobs = new ObjectStore<CronJobObject>();
+  /** Indexes: `owner` (UID of the controller), `uid`, `key` (as of a workload). */
+  readonly jobs = new ObjectStore<JobObject>({ indexes: { owner: ownerUid, uid: ownUid, key: ownKey } });
+  readonly pods = new ObjectStore<PodObject>({ indexes: { owner: ownerUid } });
+  /** By UID of the Job. */
+  readonly #gonePods = new Map<string, PodObject[]>();
+  /** By UID of the owner, and by UID and key of the Job itself. */
+  readonly #goneJobs = new Map<string, GoneJob[]>();
+  readonly #listeners: WorkloadListener[] = [];
+  readonly #watches: Pick<Reflector<KubeObject>, 'isFailing'>[] = [];
+  /** Whether a Monitor refers to the workload. */
+  #isWanted: (key: string) => boolean = () => false;
+  #isLeading: boolean = false;
+  #sweptAtMs = 0;
+
+  /** Names the question whether a Monitor refers to a workload: of others nothing is kept. */
+  setWanted(isWanted: (key: string) => boolean): void {
+    this.#isWanted = isWanted;
+  }
+
+  /** From now on what is gone is kept until it is reported. */
+  lead(): void {
+    this.#isLeading = true;
+  }
+
+  subscribe(listener: WorkloadListener): void {
+    this.#listeners.push(listener);
+  }
+
+  /** The watches of a namespace, or of all namespaces. */
+  watches(namespace: string | undefined, options: WorkloadWatchOptions): Watch[] {
+    return [
+      this.#watch(CRON_JOBS, this.cronJobs, (change) => this.#cronJobChanged(change), namespace, options),
+      this.#watch(JOBS, this.jobs, (change) => this.#jobChanged(change), namespace, options),
+      this.#watch(PODS, this.pods, (change) => this.#podChanged(change), namespace, options),
+    ];
+  }
+
+  /** A watch has no connection, and has failed to get one. */
+  get isFailing(): boolean {
+    return this.#watches.some(({ isFailing }) => isFailing);
+  }
+
+  cronJob(namespace: string | undefined, name: string): CronJobObject | undefined {
+    return this.cronJobs.get(`${namespace}/${name}`);
+  }
+
+  /** The Jobs of a workload, also those that are gone and not reported for the Monitor. */
+  viewsOf({ owner, key, jobUids }: Runs, monitorUid: string): JobView[] {
+    const owned = owner === undefined ? [] : this.jobs.listBy('owner', owner);
+    const itself = this.jobs.listBy('key', key);
+    const named = jobUids.flatMap((uid) => this.jobs.listBy('uid', uid));
+    const live = [...new Set([...owned, ...itself, ...named])].map((job) => this.#viewOf(job, false));
+    const places = [...(owner === undefined ? [] : [owner]), key, ...jobUids];
+    const gone = new Set(places.flatMap((place) => this.#goneJobs.get(place) ?? []));
+    return [...live, ...[...gone].filter(({ reportedFor }) => !reportedFor.has(monitorUid))];
+  }
+
+  /** What was gone is reported for the Monitor. Once it is for all of them, nothing keeps it. */
+  settle(views: readonly JobView[], monitorUid: string, monitorUids: readonly string[]): void {
+    const uids = new Set(views.filter(({ isGone }) => isGone).map(({ job }) => job.metadata.uid));
+    if (uids.size === 0) return;
+    for (const [owner, gone] of this.#goneJobs) {
+      for (const one of gone) if (uids.has(one.job.metadata.uid)) one.reportedFor.add(monitorUid);
+      const left = gone.filter(({ reportedFor }) => !monitorUids.every((uid) => reportedFor.has(uid)));
+      if (left.length === gone.length) continue;
+      if (left.length === 0) this.#goneJobs.delete(owner);
+      else this.#goneJobs.set(owner, left);
+    }
+  }
+
+  #viewOf(job: JobObject, isGone: boolean): JobView {
+    const { uid = '' } = job.metadata;
+    return { job, pods: [...(this.#gonePods.get(uid) ?? []), ...this.pods.listBy('owner', uid)], isGone };
+  }
+
+  #watch<T extends KubeObject>(
+    resource: KubeResource<T>,
+    store: ObjectStore<T>,
+    onChange: (change: StoreChange<T>) => void,
+    namespace: string | undefined,
+    { kube: client, log, metrics, setRefusal }: WorkloadWatchOptions,
+  ): Watch {
+    const watch = new Reflector<T>({
+      ...{ client, resource, store, namespace, onChange, log },
+      ...(metrics === undefined ? {} : { metrics }),
+      ...(resource.kind === 'Pod' ? { labelSelector: POD_SELECTOR } : {}),
+      onRefused: (refusal) => setRefusal(namespace ?? '', resource.plural, refusal),
+    });
+    this.#watches.push(watch);
+    return watch;
+  }
+
+  #cronJobChanged({ object: { metadata } }: StoreChange<CronJobObject>): void {
+    this.#tell([workloadKey(metadata.namespace, 'CronJob', metadata.name)], 'workload');
+  }
+
+  #jobChanged(change: StoreChange<JobObject>): void {
+    const { object: job, type } = change;
+    const keys = keysOf(job);
+    if (type === 'deleted') {
+      // Of one that a new list lacks, nobody knows how it ended.
+      if (change.isLastState === true && keys.some((key) => this.#isWanted(key))) this.#keep(job);
+      this.#gonePods.delete(job.metadata.uid ?? '');
+    }
+    this.#tell(keys, 'runs');
+  }
+
+  #keep(job: JobObject): void {
+    const goneAtMs = performance.now();
+    this.#sweep(goneAtMs);
+    const view = { ...this.#viewOf(job, true), goneAtMs, reportedFor: new Set<string>() };
+    for (const place of [...ownerUid(job), ...ownUid(job), ...ownKey(job)]) {
+      const gone = [...(this.#goneJobs.get(place) ?? []), view];
+      this.#goneJobs.set(place, gone.slice(-MAX_GONE_JOBS));
+    }
+  }
+
+  /** A standby reports nothing, and a Monitor may go before its Jobs are reported. */
+  #sweep(nowMs: number): void {
+    if (nowMs - this.#sweptAtMs < SWEEP_MS) return;
+    this.#sweptAtMs = nowMs;
+    const keptMs = this.#isLeading ? LEADER_MS : STANDBY_MS;
+    for (const [place, gone] of this.#goneJobs) {
+      const left = gone.filter(({ goneAtMs }) => nowMs - goneAtMs < keptMs);
+      if (left.length === 0) this.#goneJobs.delete(place);
+      else if (left.length < gone.length) this.#goneJobs.set(place, left);
+    }
+  }
+
+  #podChanged(change: StoreChange<PodObject>): void {
+    const { object: pod, type } = change;
+    const owner = controllerOf(pod);
+    if (owner?.kind !== 'Job') return;
+    const [job] = this.jobs.listBy('uid', owner.uid);
+    if (job === undefined) return;
+    if (type === 'deleted' && keysOf(job).some((key) => this.#isWanted(key))) {
+      const gone = [...(this.#gonePods.get(owner.uid) ?? []), pod];
+      // The first one says when the Job began, the last ones why it failed.
+      const kept = gone.length > MAX_GONE_PODS ? [...gone.slice(0, 1), ...gone.slice(2)] : gone;
+      this.#gonePods.set(owner.uid, kept);
+    }
+    this.#tell(keysOf(job), 'runs');
+  }
+
+  #tell(keys: readonly string[], change: 'workload' | 'runs'): void {
+    for (const listener of this.#listeners) listener(keys, change);
+  }
+}
+
+/** The workloads whose runs a Job is: its CronJob, and itself. */
+function keysOf(job: JobObject): string[] {
+  const { namespace, name } = job.metadata;
+  const owner = controllerOf(job);
+  const own = workloadKey(namespace, 'Job', name);
+  return owner === undefined ? [own] : [own, workloadKey(namespace, owner.kind, owner.name)];
+}
+
+function ownerUid(object: KubeObject): string[] {
+  const owner = controllerOf(object);
+  return owner === undefined ? [] : [owner.uid];
+}
+
+function ownKey({ metadata }: KubeObject): string[] {
+  return [workloadKey(metadata.namespace, 'Job', metadata.name)];
+}
+
+function ownUid({ metadata }: KubeObject): string[] {
+  return [metadata.uid ?? ''];
+}

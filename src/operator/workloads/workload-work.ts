@@ -1,0 +1,63 @@
+// The work on workloads beside the passes of the Monitors: watches, reported runs, Monitors of annotated CronJobs.
+import type { KubeMetrics } from '../../kube/kube-metrics.ts';
+import type { KubeObject } from '../../kube/kube-object.ts';
+import type { MonitorObject } from '../kinds/monitor/monitor-object.ts';
+import type { ObjectCache } from '../known/object-cache.ts';
+import type { OperatorContext } from '../operator-context.ts';
+import { AnnotatedCronJobs } from './annotated-cron-jobs.ts';
+import { OperatorSign } from './operator-sign.ts';
+import { RunReporter } from './run-reporter.ts';
+import type { WorkloadView } from './workload-view.ts';
+
+export class WorkloadWork {
+  readonly #context: OperatorContext;
+  readonly #view: WorkloadView;
+  readonly #reporter: RunReporter;
+  readonly #annotated: AnnotatedCronJobs;
+  readonly #sign: OperatorSign;
+
+  constructor(
+    context: OperatorContext,
+    view: WorkloadView,
+    monitors: ObjectCache<MonitorObject>,
+    metrics?: KubeMetrics,
+  ) {
+    this.#context = context;
+    this.#view = view;
+    this.#reporter = new RunReporter(context, view, monitors, metrics);
+    this.#annotated = new AnnotatedCronJobs(context, view, monitors, metrics);
+    const { api, log, operatorName: name } = context;
+    this.#sign = new OperatorSign({ api, log, name, isCurrent: () => this.#isCurrent });
+  }
+
+  /** Adds the watches to those of each namespace. */
+  watch(metrics: KubeMetrics | undefined): void {
+    const { kube, log, watched } = this.#context;
+    watched.watchAll((namespace) =>
+      this.#view.caches.watches(namespace, {
+        ...{ kube, log, metrics },
+        setRefusal: (name, resource, refusal) => watched.setRefusal(name, resource, refusal),
+      }),
+    );
+  }
+
+  start(): void {
+    this.#reporter.start();
+    this.#annotated.start();
+    this.#sign.start();
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    await Promise.all([this.#sign.stop(), this.#annotated.stop(graceMs), this.#reporter.stop(graceMs)]);
+  }
+
+  namespaceChanged(name: string, change: { object: KubeObject; previous?: KubeObject }): void {
+    this.#annotated.namespaceChanged(name, change);
+  }
+
+  /** What the cluster says of Jobs reaches the operator, and all that it said is sent. Without a Monitor nobody asks. */
+  get #isCurrent(): boolean {
+    const { isHearing } = this.#context.watched;
+    return isHearing && !this.#view.caches.isFailing && this.#reporter.isCurrent;
+  }
+}

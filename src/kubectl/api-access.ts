@@ -5,7 +5,7 @@ import type { RestClient } from '../client/rest-client.ts';
 import { KubeError } from '../kube/kube-error.ts';
 import type { Cluster } from './cluster.ts';
 import type { Option } from './option.ts';
-import { type Forward, forwardService } from './port-forward.ts';
+import { type Forward, type ForwardOptions, forwardService } from './port-forward.ts';
 import { attempt, Refusal } from './refusal.ts';
 import type { Release } from './release.ts';
 
@@ -26,7 +26,7 @@ const TOKEN_SECONDS = 600;
 export interface ApiAccess {
   client: RestClient;
   /** Says why the way there failed, in place of what the client saw of it. */
-  explain(error: unknown): unknown;
+  explain(error: unknown, notFound?: string): unknown;
   close(): Promise<void>;
 }
 
@@ -50,10 +50,11 @@ export async function openApi(
   });
   return {
     client,
-    explain(error) {
+    explain(error, notFound) {
       if (!(error instanceof ApiProblem)) return error;
       const fault = address.fault();
       if (error.status === 0) return new Refusal(fault ?? unreachable(address.url, error.detail));
+      if (error.status === 404 && notFound !== undefined) return new Refusal(notFound);
       if (error.status === 401) {
         const account = `${release.name}-${roles[0]} in the namespace ${release.namespace}`;
         return new Refusal(
@@ -123,13 +124,17 @@ export interface ApiAddress {
   close(): Promise<void>;
 }
 
-/** The address that the context names, else a forwarded port. `port` of this machine; 0 picks a free one. */
-export async function openAddress(cluster: Cluster, release: Release, port = 0): Promise<ApiAddress> {
+/** The address that the context names, else a forwarded port. */
+export async function openAddress(
+  cluster: Cluster,
+  release: Release,
+  options: ForwardOptions = {},
+): Promise<ApiAddress> {
   if (cluster.api.url !== undefined) {
     return { url: cluster.api.url, isTunnel: false, fault: () => undefined, close: async () => undefined };
   }
   const service = { namespace: release.namespace, name: `${release.name}-api` };
-  const forward = await forwardService(cluster, service, port);
+  const forward = await forwardService(cluster, service, options);
   const scheme = forward.isTls ? 'https' : 'http';
   return {
     url: `${scheme}://127.0.0.1:${forward.port}`,

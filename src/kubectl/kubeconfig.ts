@@ -44,7 +44,10 @@ export function loadContext({ file, context }: KubeconfigChoice, env = process.e
     contexts: firstByName(loaded.flatMap(({ config: { contexts } }) => contexts)),
     currentContext: context ?? loaded.map((one) => one.config.currentContext).find((name) => Boolean(name)),
   });
-  const names = config.getContexts().map(({ name }) => name);
+  const names = config
+    .getContexts()
+    .map(({ name }) => name)
+    .sort();
   const chosen = config.getContexts().find(({ name }) => name === config.currentContext);
   if (chosen === undefined) throw new Refusal(noContext(config.currentContext, names));
   if (config.getCurrentCluster() === null) {

@@ -23,11 +23,22 @@ export interface ServiceName {
   name: string;
 }
 
+export interface ForwardOptions {
+  /** 0, the default, picks a free one. */
+  port?: number;
+  /** Called for each connection that fails. */
+  onFault?: (sentence: string) => void;
+}
+
 /**
- * Opens a port that leads to a ready pod of the Service. `port` 0 picks a free one. Throws a Refusal if there is no such
- * Service or pod, or no right to see them.
+ * Opens a port that leads to a ready pod of the Service. Throws a Refusal if there is no such Service or pod, or no right to
+ * see them.
  */
-export async function forwardService(cluster: Cluster, target: ServiceName, port = 0): Promise<Forward> {
+export async function forwardService(
+  cluster: Cluster,
+  target: ServiceName,
+  options: ForwardOptions = {},
+): Promise<Forward> {
   const { name, namespace } = target;
   const service = await attempt(
     {
@@ -36,11 +47,40 @@ export async function forwardService(cluster: Cluster, target: ServiceName, port
     },
     () => cluster.client.get(SERVICES, target),
   );
-  const pod = await findPod(cluster, target, service);
-  const podPort = { namespace, pod: pod.metadata.name, port: portOf(service, pod) };
+  const findTarget = async (): Promise<PodPort> => {
+    const pod = await findPod(cluster, target, service);
+    return { namespace, pod: pod.metadata.name, port: portOf(service, pod) };
+  };
   const [first] = service.spec?.ports ?? [];
   const isTls = first?.appProtocol === 'https' || first?.name === 'https';
-  return { isTls, ...(await listen(cluster.config, podPort, port)) };
+  const targets = new Targets(await findTarget(), findTarget);
+  return { isTls, ...(await listen(cluster.config, targets, options)) };
+}
+
+/** The pod that connections go to; another one after a fault, because pods are replaced. */
+class Targets {
+  #current: PodPort | undefined;
+  readonly #find: () => Promise<PodPort>;
+
+  constructor(first: PodPort, find: () => Promise<PodPort>) {
+    this.#current = first;
+    this.#find = find;
+  }
+
+  async current(): Promise<PodPort> {
+    this.#current ??= await this.#find();
+    return this.#current;
+  }
+
+  drop(): void {
+    this.#current = undefined;
+  }
+}
+
+interface PodPort {
+  namespace: string;
+  pod: string;
+  port: number;
 }
 
 async function findPod(
@@ -79,15 +119,24 @@ interface PodPort {
   port: number;
 }
 
-async function listen(config: KubeConfig, target: PodPort, port: number): Promise<Omit<Forward, 'isTls'>> {
+async function listen(
+  config: KubeConfig,
+  targets: Targets,
+  { port = 0, onFault }: ForwardOptions,
+): Promise<Omit<Forward, 'isTls'>> {
   const sockets = new Set<Socket>();
   let fault: string | undefined;
+  const report = (sentence: string): void => {
+    fault = sentence;
+    targets.drop();
+    onFault?.(sentence);
+  };
   const server = createServer((socket) => {
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));
     socket.on('error', () => socket.destroy());
-    connect(config, target, socket).catch((error: unknown) => {
-      fault = describeFault(error, target);
+    connect(config, targets, socket, report).catch((error: Error) => {
+      report(error.message);
       socket.destroy();
     });
   });
@@ -110,34 +159,45 @@ async function startListening(server: Server, port: number): Promise<void> {
   try {
     await once(server, 'listening');
   } catch {
-    throw new Refusal(`Port ${port} is taken: state another one with --port, or none to get a free one.`);
+    throw new Refusal(
+      `Port ${port} cannot be used: state another one with --port, or none to get a free one.`,
+    );
   }
 }
 
-async function connect(config: KubeConfig, target: PodPort, socket: Socket): Promise<void> {
+/** Throws a Refusal if the connection cannot be opened; what the node says of it later goes to `report`. */
+async function connect(
+  config: KubeConfig,
+  targets: Targets,
+  socket: Socket,
+  report: (sentence: string) => void,
+): Promise<void> {
+  const target = await targets.current();
+  const { namespace, pod, port } = target;
   const fromPod = new PassThrough();
+  const errors = new PassThrough();
   fromPod.pipe(socket);
-  const forward = new PortForward(config);
-  const opened = await forward.portForward(
-    target.namespace,
-    target.pod,
-    [target.port],
-    fromPod,
-    null,
-    socket,
-  );
+  errors.on('data', (data: Buffer) => {
+    if (data.length > 0) report(describeFault(data.toString().trim(), target));
+  });
+  const opened = await new PortForward(config)
+    .portForward(namespace, pod, [port], fromPod, errors, socket)
+    .catch((error: unknown) => {
+      // It rejects with an event whose message is that of the upgrade, such as `Unexpected server response: 403`.
+      throw new Refusal(
+        describeFault(String((error as { message?: unknown } | null)?.message ?? error), target),
+      );
+    });
   const websocket = typeof opened === 'function' ? opened() : opened;
-  if (websocket === null) throw new Error('the connection ended');
+  if (websocket === null) throw new Refusal(describeFault('the connection ended', target));
   websocket.onclose = () => fromPod.end();
   socket.once('close', () => websocket.close());
   if (socket.destroyed) websocket.close();
 }
 
-/** The client rejects with an event whose message is that of the upgrade, such as `Unexpected server response: 403`. */
-function describeFault(error: unknown, { namespace, pod }: PodPort): string {
-  const message = String((error as { message?: unknown } | null)?.message ?? error);
+function describeFault(message: string, { namespace, pod }: PodPort): string {
   if (message.includes('403')) {
     return `You may not forward a port to the pod ${pod}: ask for the right to create pods/portforward in the namespace ${namespace}.`;
   }
-  return `The port of the pod ${pod} in the namespace ${namespace} cannot be forwarded (${message}).`;
+  return `The port of the pod ${pod} in the namespace ${namespace} cannot be forwarded: look at the pod with \`kubectl describe pod\` (${message}).`;
 }

@@ -99,7 +99,10 @@ async function acknowledge(
   try {
     return (await access.client.call('acknowledgeIncident', request, { project })).body;
   } catch (error) {
-    throw access.explain(error);
+    throw access.explain(
+      error,
+      `There is no incident ${incidentId} in this project: state the namespace with -n, or -A.`,
+    );
   }
 }
 

@@ -28,7 +28,7 @@ export const DASHBOARD: Command = {
     const isNamed = (stated ?? cluster.api.release) !== undefined;
     const release = findRelease(stated, cluster.api, isNamed ? [] : await cluster.listMonitors(false));
     const token = await createToken(cluster, release, roles);
-    const address = await openAddress(cluster, release, port);
+    const address = await openAddress(cluster, release, { port, onFault: note });
     try {
       const base = address.url.replace(/\/+$/, '');
       const isOpened = isGiven(values, 'open') && (await openBrowser(signInUrl(base, token)));
@@ -38,8 +38,6 @@ export const DASHBOARD: Command = {
       print(isJson ? formatJson({ url: shown, port: Number(new URL(base).port) }) : shown);
       note('Ctrl-C ends it.');
       if (!signal.aborted) await once(signal, 'abort');
-      const fault = address.fault();
-      if (fault !== undefined) throw new Refusal(fault);
       return { json: undefined, text: '' };
     } finally {
       await address.close();

@@ -142,8 +142,9 @@ function detailOf(text: string, status: number): string {
       detail?: string;
       fieldErrors?: { path: string; message: string }[];
     };
-    const fields = fieldErrors.map(({ path, message }) => ` ${path}: ${message}`).join('');
-    return `${detail ?? `the answer was ${status}.`}${fields}`;
+    const told = detail ?? `the answer was ${status}.`;
+    const more = fieldErrors.map(({ path, message }) => `${path}: ${message}`);
+    return [told, ...more.filter((text) => !told.includes(text))].join(' ');
   } catch {
     return `the answer was ${status}.`;
   }

@@ -25,6 +25,8 @@ export interface BeatFixture extends OperatorFixture {
   /** Where the api that trusts the cluster listens. */
   trustingUrl: string;
   folder: string;
+  /** All that was printed so far, by the commands that have no secret to print. */
+  printed: string[];
   /** Runs `kubectl-beat` from its source, with the administrator's kubeconfig. */
   beatctl(...args: string[]): Promise<Outcome>;
   /** The same, and parses its standard output. Throws if its exit code is not `code`, default 0. */
@@ -65,14 +67,18 @@ export async function openBeatFixture(): Promise<BeatFixture> {
     url: trustingUrl,
     release: `${namespace}/beatkeeper`,
   });
-  const beatctlAs = (file: string, ...args: string[]) =>
-    runProgram(process.execPath, [KUBECTL_BEAT, ...args, '--namespace', namespace], {
+  const printed: string[] = [];
+  const beatctlAs = async (file: string, ...args: string[]) => {
+    const outcome = await runProgram(process.execPath, [KUBECTL_BEAT, ...args, '--namespace', namespace], {
       env: { PATH: process.env.PATH, HOME: folder, KUBECONFIG: file },
     });
+    if (args[0] !== 'url') printed.push(outcome.stdout, outcome.stderr);
+    return outcome;
+  };
   const beatctl = (...args: string[]) => beatctlAs(kubeconfig, ...args);
   return {
     ...fixture,
-    ...{ kubeconfig, plainKubeconfig: adminKubeconfig, trustingUrl, folder, beatctl, beatctlAs },
+    ...{ kubeconfig, plainKubeconfig: adminKubeconfig, trustingUrl, folder, printed, beatctl, beatctlAs },
     async beatJson<T>(args: readonly string[], code = 0) {
       const outcome = await beatctl(...args, '-o', 'json');
       if (outcome.code !== code) throw new Error(`exit code ${outcome.code}: ${outcome.stderr}`);

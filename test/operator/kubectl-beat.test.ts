@@ -256,4 +256,15 @@ describe.skipIf(!hasCluster)('kubectl beat', () => {
     child.kill('SIGINT');
     expect(await once(child, 'exit')).toEqual([0, null]);
   });
+
+  it('no command but url and dashboard has printed a publish address or a token', async () => {
+    const urls = ['a-fine', 'z-failing', 'sent'].map(
+      async (name) => (await fixture.secret(`${name}-beat`))?.url,
+    );
+    const ids = (await Promise.all(urls)).map((url) => url?.split('/ping/')[1] ?? '');
+    expect(ids.every((id) => /^[0-9a-f-]{36}$/.test(id))).toBe(true);
+    expect(fixture.printed.length).toBeGreaterThan(50);
+    const text = fixture.printed.join('\n');
+    for (const secret of [...ids, '/ping/', 'eyJ']) expect(text).not.toContain(secret);
+  });
 });

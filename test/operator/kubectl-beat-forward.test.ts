@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { KubeObject } from '../../src/kube/kube-object.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { serviceAccounts } from '../kube/service-accounts.ts';
@@ -112,6 +112,7 @@ describe.skipIf(!hasCluster)('kubectl beat through a forwarded port', () => {
     const args = [KUBECTL_BEAT, 'dashboard', '-n', fixture.namespace, '-o', 'json'];
     const env = { PATH: process.env.PATH, HOME: fixture.folder, KUBECONFIG: fixture.plainKubeconfig };
     const child = spawn(process.execPath, args, { env });
+    onTestFinished(() => void child.kill('SIGKILL'));
     const lines: string[] = [];
     createInterface(child.stdout).on('line', (line) => lines.push(line));
     await waitFor(() => lines.at(-1) === '}', { what: 'the address is printed' });

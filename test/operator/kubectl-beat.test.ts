@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { RULES } from '../../src/operator/kinds/rule/rule-object.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -246,6 +246,7 @@ describe.skipIf(!hasCluster)('kubectl beat', () => {
   it('dashboard prints an address with a token that the API takes, and ends with Ctrl-C', async () => {
     const args = [KUBECTL_BEAT, 'dashboard', '-n', fixture.namespace, '--kubeconfig', fixture.kubeconfig];
     const child = spawn(process.execPath, args, { env: { PATH: process.env.PATH, HOME: fixture.folder } });
+    onTestFinished(() => void child.kill('SIGKILL'));
     const [line] = (await once(createInterface(child.stdout), 'line')) as [string];
     const [address = '', token = ''] = line.split('/sign-in#token=');
     expect(address).toBe(fixture.trustingUrl);

@@ -16,6 +16,8 @@ COPY --from=dependencies /app/node_modules node_modules
 COPY package.json LICENSE ./
 COPY crds crds
 COPY src src
+# The plugin `kubectl beat`, by the Node of the image: the one file with a Node inside would double the image.
+RUN ln -s /app/src/kubectl/main.ts /usr/local/bin/kubectl-beat
 USER 1000:1000
 EXPOSE 8080 8081
 ENTRYPOINT ["node", "src/main.ts"]

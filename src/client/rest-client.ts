@@ -15,12 +15,20 @@ import {
 import { ApiProblem, problemFromAnswer } from './api-problem.ts';
 import { RetryGate, SilenceGuard, WHOLE_SERVICE } from './call-guards.ts';
 
-export interface RestClientOptions {
+/** The token, or the file that it is read from again and again. */
+type TokenOption = { tokenFile: string; token?: never } | { token: string; tokenFile?: never };
+
+export type RestClientOptions = TokenOption & CommonOptions;
+
+interface CommonOptions {
   /** The address of the API; slashes at its end do not count. */
   apiUrl: string;
-  tokenFile: string;
   /** Authorities for an https address. Default, and while there is no such file: those that Node knows. */
   caFile?: string | undefined;
+  /** The address is the near end of a tunnel whose far end is known: the certificate is not compared with it. */
+  isTunnel?: boolean;
+  /** Default `beatkeeper-operator/1`. */
+  userAgent?: string;
   /** Time limit of a whole call that states none. Default 10,000. */
   timeoutMs?: number;
   gate?: RetryGate;
@@ -64,19 +72,22 @@ export class RestClient {
   readonly #apiUrl: string;
   readonly #agent: Agent;
   readonly #token: TokenSource;
+  readonly #userAgent: string;
   readonly #gate: RetryGate;
   readonly #silence = new SilenceGuard();
 
   constructor(options: RestClientOptions) {
     this.#options = options;
     this.#apiUrl = options.apiUrl.replace(/\/+$/, '');
-    this.#token = new TokenSource(options.tokenFile);
+    this.#token =
+      options.token === undefined ? new FileToken(options.tokenFile) : new FixedToken(options.token);
+    this.#userAgent = options.userAgent ?? 'beatkeeper-operator/1';
     this.#gate = options.gate ?? new RetryGate();
     this.#agent = new Agent({
       allowH2: false,
       connections: 32,
       keepAliveTimeout: 30_000,
-      connect: connectorOf(options.caFile),
+      connect: options.isTunnel ? { ...CONNECT, rejectUnauthorized: false } : connectorOf(options.caFile),
       headersTimeout: 0,
       bodyTimeout: 0,
     });
@@ -106,7 +117,7 @@ export class RestClient {
     const request = {
       url: `/ping/${encodeURIComponent(address)}`,
       method: 'POST',
-      headers: headersOf({ body, idempotencyKey }, options),
+      headers: headersOf({ body, idempotencyKey }, { ...options, userAgent: this.#userAgent }),
       body: JSON.stringify(body),
     };
     const send = () =>
@@ -229,7 +240,7 @@ export class RestClient {
     const exchange = {
       url: operationUrl(spec, parts),
       method: spec.method,
-      headers: headersOf(parts, options),
+      headers: headersOf(parts, { ...options, userAgent: this.#userAgent }),
       body: parts.body === undefined ? null : JSON.stringify(parts.body),
     };
     return await this.#transfer(exchange, options.signal);
@@ -277,13 +288,13 @@ interface RequestParts extends UrlParts {
 
 function headersOf(
   request: Omit<RequestParts, keyof UrlParts>,
-  options: CallOptions & { token?: string },
+  options: CallOptions & { token?: string; userAgent: string },
 ): Record<string, string> {
   const { body, idempotencyKey, ifMatch } = request;
   return {
     ...(options.token === undefined ? {} : { authorization: `Bearer ${options.token}` }),
     accept: 'application/json',
-    'user-agent': 'beatkeeper-operator/1',
+    'user-agent': options.userAgent,
     [HEADER.correlationId]: options.correlationId ?? randomUUID(),
     ...(body === undefined ? {} : { 'content-type': 'application/json' }),
     ...(options.project === undefined ? {} : { [HEADER.project]: encodeHeader(options.project) }),
@@ -330,8 +341,31 @@ class NoToken extends Error {
   override readonly name = 'NoToken';
 }
 
+interface TokenSource {
+  /** Throws NoToken if it cannot be read. */
+  current(): Promise<string>;
+  /** The token after a 401. */
+  refresh(): Promise<string>;
+}
+
+class FixedToken implements TokenSource {
+  readonly #token: string;
+
+  constructor(token: string) {
+    this.#token = token;
+  }
+
+  async current(): Promise<string> {
+    return this.#token;
+  }
+
+  async refresh(): Promise<string> {
+    return this.#token;
+  }
+}
+
 /** A token from a file, which the kubelet replaces before the token expires. */
-class TokenSource {
+class FileToken implements TokenSource {
   readonly #file: string;
   #token: string | undefined;
   #readAtMs = 0;

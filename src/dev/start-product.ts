@@ -4,9 +4,11 @@ import { migrate } from '../store/postgres/migrate.ts';
 import {
   type DevelopmentCluster,
   openDevelopmentCluster,
+  RELEASE,
   SYSTEM_NAMESPACE,
 } from './control-plane/development-cluster.ts';
 import { openControlPlane } from './control-plane/development-control-plane.ts';
+import { writeKubeconfigWithApi } from './control-plane/kubeconfig-api.ts';
 import { type DevelopmentIssuer, startDevelopmentIssuer } from './development-issuer.ts';
 import type { DevelopmentOptions } from './development-options.ts';
 import { type DevelopmentOutput, describeLogLine, describeReady, type Ready } from './development-output.ts';
@@ -41,7 +43,8 @@ export async function startProduct(context: RunContext): Promise<void> {
   const roles = await startRoles(context, { database, issuer, cluster });
   await Promise.all(roles.map((role) => waitForRole(role, context.signal)));
   if (cluster && options.examples) await applyExamples(context, cluster);
-  const ready = await describeRun({ roles, database, issuer, cluster });
+  const ready = await describeRun({ roles, database, issuer });
+  if (cluster) ready.kubeconfig = await nameApi(context, cluster, ready.api);
   output.announce('ready', ready);
   output.print(describeReady(ready, cluster?.toolsFolder));
 }
@@ -154,12 +157,18 @@ async function applyExamples({ output }: RunContext, cluster: StartedCluster): P
   }
 }
 
+/** The kubeconfig that says where the API is; that of TEST_KUBECONFIG is the user's, so it is copied. */
+async function nameApi({ state }: RunContext, { kubeconfig }: StartedCluster, url: string): Promise<string> {
+  const file = state.path('cluster', 'kubeconfig');
+  await writeKubeconfigWithApi(kubeconfig, file, { url, release: RELEASE });
+  return file;
+}
+
 async function describeRun({
   roles,
   database,
   issuer,
-  cluster,
-}: Started & { roles: RoleProcess[] }): Promise<Ready> {
+}: Pick<Started, 'database' | 'issuer'> & { roles: RoleProcess[] }): Promise<Ready> {
   const apis = roles.flatMap(({ port }) => (port === undefined ? [] : [addressOf(port)]));
   const token = (role: 'owner' | 'member' | 'viewer', organization: string, lifeSeconds?: number) =>
     issuer.sign({ subject: `dev-${role}`, role, organization, lifeSeconds });
@@ -175,6 +184,5 @@ async function describeRun({
       otherOwner: await token('owner', OTHER_ORGANIZATION),
     },
     databaseUrl: database.adminUrl,
-    ...(cluster ? { kubeconfig: cluster.kubeconfig } : {}),
   };
 }

@@ -159,7 +159,8 @@ function withStart(timing: Timing, live: LiveState, { runId, observedAt }: Beat,
     { runId, startedMs: nowMs, observedMs: observedMsOf(observedAt), dueMs },
   ].slice(-MAX_OPEN_RUNS);
   const started = { ...live, openRuns };
-  const clocked = live.deadlineMs === undefined ? startClock(timing, started, nowMs) : started;
+  const moves = live.deadlineMs === undefined || timing.startsMove === true;
+  const clocked = moves ? startClock(timing, started, nowMs) : started;
   return rearm(timing, clocked, nowMs);
 }
 

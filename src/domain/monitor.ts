@@ -100,6 +100,8 @@ export interface Timing extends Maintained {
   dependsOn?: readonly string[];
   /** Floor of a learned cadence: 60 s, lower in development. */
   minimumIntervalMs: number;
+  /** An operator beats it, which tells of each end: a run that began in time may last until the next one is due. */
+  startsMove?: boolean;
 }
 
 /** What decides about time beside the configuration. */
@@ -108,6 +110,8 @@ export interface TimingState {
   maintenance?: MaintenanceWindow;
   /** A person has ended a window of schedules: none that begins before this counts. */
   recursSinceMs?: number;
+  /** The operator that beats it. */
+  beatenBy?: string;
 }
 
 /** The timing of a stored configuration. */
@@ -129,6 +133,7 @@ export function toTiming(
     recurrence: recurrenceOf(configuration.maintenanceSchedules, state.recursSinceMs),
     dependsOn: configuration.dependsOn,
     minimumIntervalMs,
+    startsMove: state.beatenBy === undefined ? undefined : true,
   };
 }
 

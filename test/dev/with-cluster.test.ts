@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   findControlPlaneBinaries,
@@ -7,6 +8,7 @@ import { applyManifest, type Cluster } from '../../src/install/apply-manifests.t
 import { connectCluster } from '../../src/install/connect-cluster.ts';
 import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
 import { fetchServed } from '../support/fetch-served.ts';
+import { runProgram } from '../support/run-program.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { DevelopmentRun, END_LIMIT_MS, makeStateFolder, type ReadyFields } from './development-run.ts';
 
@@ -17,6 +19,7 @@ interface Secret extends KubeObject {
   data?: Record<string, string>;
 }
 
+const KUBECTL_BEAT = fileURLToPath(new URL('../../src/kubectl/main.ts', import.meta.url));
 const API_VERSION = 'beatkeeper.dev/v1alpha1';
 const MONITORS: KubeResource<Monitor> = {
   apiVersion: API_VERSION,
@@ -120,6 +123,18 @@ describe.skipIf(!hasControlPlane)('npm run dev with a cluster', () => {
     const beating = setInterval(() => void fetch(url).catch(() => undefined), 500);
     await untilHealth('quick', 'up').finally(() => clearInterval(beating));
     await untilHealth('quick', 'down');
+  });
+
+  test('kubectl beat finds the API of the run by the kubeconfig alone', async () => {
+    const beat = (...args: string[]) =>
+      runProgram(process.execPath, [KUBECTL_BEAT, ...args], {
+        env: { PATH: process.env.PATH, HOME: state.folder, KUBECONFIG: ready.kubeconfig },
+      });
+    const explained = await beat('explain', 'nightly-backup', '-o', 'json');
+    expect(explained, explained.stderr).toMatchObject({ code: 0, stderr: '' });
+    expect(JSON.parse(explained.stdout)).toMatchObject({ namespace: 'default', health: 'waiting' });
+    const sent = await beat('send', 'nightly-backup');
+    expect(sent, sent.stderr).toMatchObject({ code: 0 });
   });
 
   test("the API accepts a token from the cluster's own issuer, with the rights of its role", async () => {

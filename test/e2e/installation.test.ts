@@ -1,14 +1,25 @@
 // The chart on a real cluster, from the first install to an uninstall and back. The tests run in this order: each one
 // starts from the state that the test before it left.
 import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type AlertBody, ok, type Receiver, startReceiver, verifyWebhook } from '../support/receiver.ts';
+import { runProgram } from '../support/run-program.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { startBeatLoad } from './beat-load.ts';
-import { CHART, type Cluster, HOST_ADDRESS, IMAGE, makeNextChart, startCluster } from './cluster.ts';
+import {
+  CHART,
+  CHECKOUT,
+  type Cluster,
+  HOST_ADDRESS,
+  IMAGE,
+  makeNextChart,
+  startCluster,
+} from './cluster.ts';
 import { beatingPod, callback, monitor, restrictedNamespace } from './objects.ts';
 import { type Product, useProduct } from './product.ts';
 
+const KUBECTL_BEAT = join(CHECKOUT, 'src', 'kubectl', 'main.ts');
 const SYSTEM = 'beatkeeper';
 const TEAM = 'payments';
 const JOBS = ['job-1', 'job-2', 'job-3', 'job-4'];
@@ -186,6 +197,23 @@ describe('the loop, with YAML alone', () => {
     expect(await cluster.kubectl('-n', TEAM, 'get', 'monitors')).toMatch(
       /backup +down +1m .*missed_deadline +True/,
     );
+  });
+
+  it('kubectl beat says that it is down, and asks the API why through a forwarded port', async () => {
+    const beat = (...args: string[]) =>
+      runProgram(process.execPath, [KUBECTL_BEAT, ...args, '-n', TEAM], {
+        env: { PATH: process.env.PATH, HOME: process.env.HOME, KUBECONFIG: cluster.kubeconfig },
+      });
+    const status = await beat('status');
+    expect(status, status.stderr).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(/^backup +down /m),
+    });
+    const explained = await beat('explain', 'backup');
+    expect(explained, explained.stderr).toMatchObject({ code: 0, stderr: '' });
+    expect(explained.stdout).toMatch(/^No deadline runs:$/m);
+    const inImage = ['exec', 'deployment/beatkeeper-api', '--', 'kubectl-beat', '--help'];
+    expect(await cluster.kubectl('-n', SYSTEM, ...inImage)).toContain('Usage: kubectl beat <command>');
   });
 
   it('the next beat makes the monitor up again and sends a recovery', async () => {

@@ -13,6 +13,12 @@ export const VERSION_ANNOTATION = `${API_GROUP}/version`;
 /** The annotation of an object that names the release that manages it: the others leave it alone. */
 export const MANAGED_BY = `${API_GROUP}/managed-by`;
 
+/** On a namespace: the name of the project of its objects. */
+export const PROJECT_ANNOTATION = `${API_GROUP}/project`;
+
+/** Each new value replays a Rule with `rollout: Replay` once more. */
+export const REPLAY_ANNOTATION = `${API_GROUP}/replay`;
+
 /** `<namespace>/<fullname>`, from the operator's Deployment or Lease: both are called `<fullname>-operator`. */
 export function releaseOf({ namespace, name }: { namespace: string; name: string }): string {
   return `${namespace}/${name.replace(/-operator$/, '')}`;

@@ -11,6 +11,8 @@ import type { State } from '../state.ts';
 
 /** The namespace of the operator's Lease and of the service accounts. */
 export const SYSTEM_NAMESPACE = 'beatkeeper-system';
+/** `<namespace>/<fullname>`, as of an installation by the chart: its service accounts are called `<fullname>-<role>`. */
+export const RELEASE = `${SYSTEM_NAMESPACE}/beatkeeper`;
 const EXAMPLES = fileURLToPath(new URL('../../../examples', import.meta.url));
 const AUDIENCE = 'beatkeeper';
 const TOKEN_SECONDS = 12 * 3_600;

@@ -1,4 +1,6 @@
 // The names by which the operator marks objects of the cluster (docs/contract/kubernetes.md).
+import { PROJECT_ANNOTATION, REPLAY_ANNOTATION } from '../../contract/crd/custom-resources.ts';
+
 /** The field manager of every field that the operator applies. */
 export const FIELD_MANAGER = 'beatkeeper-operator';
 
@@ -14,13 +16,13 @@ export const ANNOTATION = {
   /** On a Monitor: the operator has made it, for the CronJob that owns it. */
   madeFor: 'beatkeeper.dev/made-for',
   /** On a namespace: the name of the project of its objects. */
-  project: 'beatkeeper.dev/project',
+  project: PROJECT_ANNOTATION,
   /** On a namespace: maintenance schedules of all of its Monitors, a list in JSON. */
   maintenance: 'beatkeeper.dev/maintenance',
   /** Each new value rotates the signing secret of a Callback once. */
   rotate: 'beatkeeper.dev/rotate',
   /** Each new value replays a Rule with `rollout: Replay` once more. */
-  replay: 'beatkeeper.dev/replay',
+  replay: REPLAY_ANNOTATION,
   /** `"true"`: the object is released even if the API is away. */
   forceDelete: 'beatkeeper.dev/force-delete',
 } as const;

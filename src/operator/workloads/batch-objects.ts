@@ -7,7 +7,6 @@ export interface CronJobObject extends KubeObject {
     timeZone?: string;
     suspend?: boolean;
     startingDeadlineSeconds?: number;
-    jobTemplate?: { spec?: { activeDeadlineSeconds?: number } };
   };
   status?: { lastScheduleTime?: string; lastSuccessfulTime?: string };
 }
@@ -52,15 +51,11 @@ export const CRON_JOBS: KubeResource<CronJobObject> = {
   plural: 'cronjobs',
   namespaced: true,
   transform: (raw) => {
-    const { schedule, timeZone, suspend, startingDeadlineSeconds, jobTemplate } = raw.spec;
-    const { activeDeadlineSeconds } = jobTemplate?.spec ?? {};
+    const { schedule, timeZone, suspend, startingDeadlineSeconds } = raw.spec;
     const { lastScheduleTime, lastSuccessfulTime } = raw.status ?? {};
     return {
       ...slim(raw),
-      spec: {
-        ...{ schedule, timeZone, suspend, startingDeadlineSeconds },
-        jobTemplate: { spec: { activeDeadlineSeconds } },
-      },
+      spec: { schedule, timeZone, suspend, startingDeadlineSeconds },
       status: { lastScheduleTime, lastSuccessfulTime },
     };
   },

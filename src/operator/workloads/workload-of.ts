@@ -72,12 +72,10 @@ export function withWorkload(
   return { spec: { ...common, schedule }, kept: [] };
 }
 
-/** A run may begin as late and last as long as the CronJob says. */
+/** A run may begin as late as the CronJob says. */
 function graceOf({ spec }: CronJobObject): Pick<Spec, 'graceSeconds'> {
-  const { startingDeadlineSeconds: late = 0, jobTemplate } = spec;
-  const longest = jobTemplate?.spec?.activeDeadlineSeconds ?? 0;
-  if (late + longest === 0) return {};
-  return { graceSeconds: Math.min(YEAR_SECONDS, DEFAULT_GRACE_SECONDS + late + longest) };
+  const { startingDeadlineSeconds: late = 0 } = spec;
+  return late === 0 ? {} : { graceSeconds: Math.min(YEAR_SECONDS, DEFAULT_GRACE_SECONDS + late) };
 }
 
 /** What Kubernetes takes for five fields. */

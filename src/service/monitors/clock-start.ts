@@ -1,5 +1,6 @@
 // Where the clock of a monitor had last started at a moment in the past, and what started it. The live row knows it as long
 // as the clock has not started again since; before that, beats, changes and incidents do.
+import type { BeatKind } from '../../domain/beat.ts';
 import type { ClockStart, IncidentThen } from '../../domain/explain/situation.ts';
 import { findBeat } from '../../store/beats/observations-read.ts';
 import { findResolvedSilence } from '../../store/incidents/past-incidents.ts';
@@ -7,6 +8,9 @@ import type { MonitorRecord } from '../../store/monitors/monitor-record.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
 import { findStart, hasPassed, type PastState, replay, type StartedClock } from './past-clock.ts';
 import { BEATS, KEPT_MS, MOST_CHANGES, requireStartKept } from './past-moment.ts';
+
+/** What moves a clock that runs; of a monitor that an operator beats a start does too. */
+const ENDS: readonly BeatKind[] = ['success', 'fail'];
 
 /** What is known of a monitor up to a moment: its changes and the incidents that had not ended. */
 export interface KnownPast {
@@ -31,7 +35,7 @@ export async function findStartThen(tx: Queryable, past: KnownPast): Promise<Sta
   }
   const keptMs = atMs - KEPT_MS;
   const end = await findBeat(tx, record, {
-    ...{ kinds: ['success', 'fail'], order: 'last' },
+    ...{ kinds: record.beatenBy === undefined ? ENDS : BEATS, order: 'last' },
     ...{ sinceMs: keptMs, untilMs: atMs },
   });
   const starts = [end && { atMs: end.receivedMs, by: end.kind }, findStart(states, end !== undefined)];

@@ -60,7 +60,7 @@ export const LABELED: Columns<Pick<MonitorConfiguration, 'name' | 'labels'>> = {
 };
 
 /** A window that a person has set, and from when on those of schedules count. */
-export const MAINTENANCE: Columns<Omit<TimingState, 'lifecycle'>> = {
+export const MAINTENANCE: Columns<Omit<TimingState, 'lifecycle' | 'beatenBy'>> = {
   maintenance: column.optional({
     startsMs: column.moment('maintenance_starts_at'),
     endsMs: column.moment('maintenance_ends_at'),

@@ -46,7 +46,7 @@ export interface WatchedMonitor extends MonitorRef, Tenant {
 }
 
 type Watched = Omit<WatchedMonitor, 'timing'> & {
-  timing: TimingState & { configuration: TimingConfiguration };
+  timing: Omit<TimingState, 'beatenBy'> & { configuration: TimingConfiguration };
 };
 
 const WATCHED: Columns<Watched> = {
@@ -69,7 +69,10 @@ export const WATCHED_COLUMNS = sql.select(WATCHED, 'm');
 export function toWatchedMonitor(row: object, minimumIntervalMs: number): WatchedMonitor {
   const watched = toWatched(row);
   const { timing } = watched;
-  return { ...watched, timing: toTiming(timing.configuration, timing, minimumIntervalMs) };
+  return {
+    ...watched,
+    timing: toTiming(timing.configuration, { ...timing, beatenBy: watched.beatenBy }, minimumIntervalMs),
+  };
 }
 
 const LOAD = statement(

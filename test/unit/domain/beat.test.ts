@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { applyBeat, applyRefusedBeat, type Beat, countOpen } from '../../../src/domain/beat.ts';
 import { type Incident, openIncident } from '../../../src/domain/incident.ts';
 import { outOfWindow, windowAt } from '../../../src/domain/maintenance.ts';
-import type { LiveState } from '../../../src/domain/monitor.ts';
+import type { LiveState, Timing } from '../../../src/domain/monitor.ts';
 import { anyRecurring, anyTiming, HOUR, liveOf, MINUTE, NOW, SECOND, timingOf } from './timing.ts';
 
 const started = liveOf({
@@ -219,5 +219,14 @@ describe('any sequence of beats', () => {
 
   it('the count of open incidents is never negative', () => {
     expect(countOpen(0, apply({ kind: 'success' }).transitions)).toBe(0);
+  });
+
+  it('a start moves a deadline that runs where an operator tells of every end, and else it moves none', () => {
+    const running = applyBeat(timingOf(), liveOf(), [], { kind: 'success' }, NOW).live;
+    const atMs = NOW + MINUTE;
+    const startOf = (timing: Timing) =>
+      applyBeat(timing, running, [], { kind: 'start', runId: 'r' }, atMs).live;
+    expect(startOf(timingOf()).deadlineMs).toBe(running.deadlineMs);
+    expect(startOf(timingOf({ startsMove: true })).deadlineMs).toBe(atMs + 2 * MINUTE);
   });
 });

@@ -185,6 +185,20 @@ describe('the client', () => {
     await blind.close();
   });
 
+  it('a token that is given as it is goes out with the name of the program, and a 401 is not tried again', async () => {
+    const apiUrl = `http://127.0.0.1:${server.port}`;
+    const caller = new RestClient({ apiUrl, token: 'given', userAgent: 'kubectl-beat/1' });
+    await caller.call('listProjects', { query: {} });
+    script.push(problem(401, 'service.authentication_required'));
+    expect((await failure(caller.call('listProjects', { query: {} }))).status).toBe(401);
+    await caller.close();
+    const sent = requests.map(({ headers }) => [headers.authorization, headers['user-agent']]);
+    expect(sent).toEqual([
+      ['Bearer given', 'kubectl-beat/1'],
+      ['Bearer given', 'kubectl-beat/1'],
+    ]);
+  });
+
   it('Retry-After of a service that is away holds all calls', async () => {
     script.push(
       problem(503, 'service.temporarily_unavailable', { retryable: true }, { 'retry-after': '20' }),

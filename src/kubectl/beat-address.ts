@@ -1,0 +1,30 @@
+// Where a beat goes: where the publish address leads. A name of the cluster's own (`….svc`), which is the default of an
+// installation, leads nowhere from outside: then through a forwarded port, or to the address that the context names.
+import type { Cluster } from './cluster.ts';
+import { forwardService } from './port-forward.ts';
+
+export interface BeatAddress {
+  url: string;
+  isTunnel: boolean;
+  fault(): string | undefined;
+  close(): Promise<void>;
+}
+
+export async function openBeatAddress(cluster: Cluster, publishUrl: string): Promise<BeatAddress> {
+  const { hostname, pathname } = new URL(publishUrl);
+  const direct = { isTunnel: false, fault: () => undefined, close: async () => undefined };
+  const service = serviceOf(hostname);
+  if (service === undefined) return { url: publishUrl, ...direct };
+  if (cluster.api.url !== undefined)
+    return { url: `${cluster.api.url.replace(/\/+$/, '')}${pathname}`, ...direct };
+  const forward = await forwardService(cluster, service);
+  const url = `${forward.isTls ? 'https' : 'http'}://127.0.0.1:${forward.port}${pathname}`;
+  return { url, isTunnel: true, fault: forward.fault, close: forward.close };
+}
+
+/** Of `<name>.<namespace>.svc`, with or without the domain of the cluster. */
+function serviceOf(hostname: string): { name: string; namespace: string } | undefined {
+  const [name, namespace, kind] = hostname.split('.');
+  if (kind !== 'svc' || name === undefined || namespace === undefined) return undefined;
+  return { name, namespace };
+}

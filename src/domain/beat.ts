@@ -159,8 +159,10 @@ function withStart(timing: Timing, live: LiveState, { runId, observedAt }: Beat,
     { runId, startedMs: nowMs, observedMs: observedMsOf(observedAt), dueMs },
   ].slice(-MAX_OPEN_RUNS);
   const started = { ...live, openRuns };
-  const moves = live.deadlineMs === undefined || timing.startsMove === true;
-  const clocked = moves ? startClock(timing, started, nowMs) : started;
+  const isSecond = live.startMovedMs !== undefined && live.startMovedMs === live.anchorMs;
+  const moves = timing.startsMove === true && !isSecond;
+  const begun = moves ? { ...started, startMovedMs: nowMs } : started;
+  const clocked = live.deadlineMs === undefined || moves ? startClock(timing, begun, nowMs) : started;
   return rearm(timing, clocked, nowMs);
 }
 

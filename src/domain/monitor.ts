@@ -222,6 +222,11 @@ export interface LiveState {
   excusedBeats?: number;
   /** When the time alone makes a violated rule graver, if no beat comes (docs/contract/rules.md), or `AFTER_A_BEAT`. */
   escalatesMs?: number;
+  /**
+   * When a start moved the clock of a monitor that an operator beats. The next one moves it only after an end: runs that hang, or
+   * replace each other, must not put off the deadline for ever.
+   */
+  startMovedMs?: number;
   /** When it is decided about held and suppressed alerts (`held-alerts.ts`). Undefined: there are none. */
   holdMs?: number;
   /**

@@ -212,7 +212,8 @@ function findOverdueRuns(
     const dueMs = outOfWindow(run.dueMs, timing);
     if (dueMs > moment.horizonMs) return run;
     // Its end may be lost. If the job is dead, the deadline finds it.
-    if (mayHaveLostEnd({ ...run, dueMs }, live, moment.outages)) {
+    // An operator that was away tells of the end before its next sign.
+    if (mayHaveLostEnd({ ...run, dueMs }, live, moment.service?.outages ?? moment.outages)) {
       return { ...run, dueMs: undefined, mayHaveEnded: true };
     }
     const overdue = { ...run, dueMs, overdue: true };

@@ -225,7 +225,7 @@ describe.skipIf(!hasCluster)('a Monitor of a CronJob', () => {
     const before = timesBefore(Date.now());
     for (const name of ['allowed-1', 'allowed-2']) {
       await jobs.createJob(name, cronJob);
-      await jobs.startJob(name, ago(30));
+      await jobs.startJob(name, before(30));
       await waitFor(
         async () => (await jobs.observations('allowed')).length >= (name === 'allowed-1' ? 1 : 2),
         {

@@ -124,6 +124,11 @@ const run = z.object({
 });
 
 const reportedRuns = z.object({
+  ref: z
+    .string()
+    .max(512)
+    .optional()
+    .describe('Which workload that was, `namespace/kind/name`; another one counts from when it is named.'),
   uid: z.string().max(64).optional().describe('UID of the CronJob.'),
   since: timestamp.describe('What ended before is not reported.'),
   lastScheduleTime: timestamp.optional().describe('Of the CronJob.'),

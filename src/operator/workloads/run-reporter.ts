@@ -35,6 +35,10 @@ export class RunReporter {
   readonly #events: ObjectEvents;
   /** Since when a Monitor may have beats that are not sent, ms of the process's clock. */
   readonly #pending = new Map<string, number>();
+  /** Those of them whose beat the service did not take: one alone must not hold up the judging of all others. */
+  readonly #failing = new Map<string, number>();
+  /** When a beat of any Monitor was taken last. */
+  #takenAtMs = Number.NEGATIVE_INFINITY;
   /** The same of those that are looked at now. */
   readonly #working = new Map<string, number>();
   #startedAtMs = 0;
@@ -95,6 +99,9 @@ export class RunReporter {
     let oldestMs = Number.POSITIVE_INFINITY;
     for (const waiting of [this.#pending, this.#working])
       for (const sinceMs of waiting.values()) oldestMs = Math.min(oldestMs, sinceMs);
+    // Where others got through since, the fault is that monitor's: the API has its refused beat as a sign of life.
+    for (const sinceMs of this.#failing.values())
+      if (this.#takenAtMs <= sinceMs) oldestMs = Math.min(oldestMs, sinceMs);
     const isSent = oldestMs > this.#startedAtMs && performance.now() - oldestMs < LATE_MS;
     const isAll = oldestMs === Number.POSITIVE_INFINITY || isSent;
     return this.#isWorking && isAll && this.#monitors.hasAny('workload');
@@ -111,18 +118,20 @@ export class RunReporter {
     this.#view.reports.forget(monitor);
     this.#sender.forget(monitor);
     this.#pending.delete(objectKey(monitor));
+    this.#failing.delete(objectKey(monitor));
   }
 
   /** A change that comes meanwhile waits by itself. */
   async #report(key: string, signal: AbortSignal): Promise<{ requeueAfterMs: number } | undefined> {
-    const sinceMs = this.#pending.get(key) ?? performance.now();
+    const sinceMs = this.#failing.get(key) ?? this.#pending.get(key) ?? performance.now();
     this.#pending.delete(key);
+    this.#failing.delete(key);
     this.#working.set(key, sinceMs);
     try {
       return await this.#reconcile(key, signal);
     } catch (error) {
       // What the API says to this monitor alone, or what nobody can send, holds up no other.
-      if (isAboutService(error)) this.#pending.set(key, sinceMs);
+      if (isAboutService(error)) this.#failing.set(key, sinceMs);
       throw error;
     } finally {
       this.#working.delete(key);
@@ -158,10 +167,13 @@ export class RunReporter {
     const cronJob = workloadRef?.kind === 'CronJob' ? caches.cronJob(namespace, workloadRef.name) : undefined;
     const open = (reported.runs ?? []).filter(({ ended }) => ended === undefined).map((run) => run.uid);
     // Without a workload, runs that are open still end.
-    const owner = workload === undefined ? undefined : (cronJob?.metadata.uid ?? reported.uid);
-    const views = caches.viewsOf({ owner, key: workload ?? '', jobUids: open }, uid);
+    const isSame = reported.ref === undefined || reported.ref === workload;
+    const known = isSame ? reported.uid : undefined;
+    const owner = workload === undefined ? undefined : (cronJob?.metadata.uid ?? known);
+    const views = caches.viewsOf({ namespace, owner, key: workload ?? '', jobUids: open }, uid);
     const namespaceLeaving = this.#context.namespaces.get(namespace)?.metadata.deletionTimestamp;
-    return { ...runsOf({ cronJob, jobs: views, reported, namespaceLeaving, nowMs: Date.now() }), views };
+    const facts = { ref: workload ?? '', cronJob, jobs: views, reported, namespaceLeaving };
+    return { ...runsOf({ ...facts, nowMs: Date.now() }), views };
   }
 
   async #send(plan: RunPlan, target: Parameters<RunSender['send']>[0]): Promise<void> {
@@ -172,6 +184,7 @@ export class RunReporter {
       // An archived monitor takes no beats, and misses none.
       const isArchived = monitor.status?.lifecycle === 'archived';
       const sent = isArchived ? { state: 'sent' as const } : await this.#sender.send(target, beat);
+      this.#takenAtMs = performance.now();
       report.reported = after;
       if (sent.state === 'refused')
         this.#events.record(monitor, 'Refused', `The API refused a beat: ${sent.why}`);

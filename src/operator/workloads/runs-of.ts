@@ -21,6 +21,8 @@ export interface RunRecord {
 
 /** What was reported of a workload: `status.workload` of its Monitor. */
 export interface ReportedRuns {
+  /** Which workload that was; empty: none any more. */
+  ref?: string;
   /** UID of the CronJob. */
   uid?: string;
   /** What ended before is not reported. */
@@ -46,6 +48,8 @@ export interface RunPlan {
 }
 
 export interface RunFacts {
+  /** The workload that the Monitor refers to; empty: none. */
+  ref: string;
   /** Undefined: there is none. */
   cronJob: CronJobObject | undefined;
   /** The Jobs of the CronJob, and those of open runs. */
@@ -58,6 +62,10 @@ export interface RunFacts {
 
 /** How long the Job of a `lastSuccessfulTime` may still come: the watches of CronJobs and of Jobs do not keep in step. */
 const SETTLE_MS = 60_000;
+/** A pass sends no more beats, so that no workload holds up the others. */
+const MOST_STEPS = 100;
+/** Of the runs that are remembered, so many may be open: the others have ended, and their Jobs are there. */
+const MOST_OPEN = MAX_REPORTED_RUNS - 10;
 
 export function runsOf(facts: RunFacts): RunPlan {
   const { jobs, nowMs } = facts;
@@ -71,7 +79,11 @@ export function runsOf(facts: RunFacts): RunPlan {
   wanted.sort((a, b) => byTime(a.sortAt, b.sortAt));
   const steps: RunStep[] = [];
   let state = reported;
+  const ending = new Set(wanted.flatMap(({ record }) => (record.ended === undefined ? [] : [record.uid])));
   for (const { beat, record, successAt } of wanted) {
+    // The next pass goes on.
+    if (steps.length === MOST_STEPS) return { steps, final: pruned(state, jobs), dueInMs: 0 };
+    if (!ending.has(record.uid) && isFull(state.runs ?? [], record)) continue;
     state = { ...state, runs: withRun(state.runs ?? [], record) };
     if (successAt !== undefined) state = { ...state, lastSuccessfulTime: later(state, successAt) };
     if (beat !== undefined) steps.push({ beat, after: pruned(state, jobs) });
@@ -85,19 +97,33 @@ export function runsOf(facts: RunFacts): RunPlan {
   return { steps, final, ...(floor?.dueInMs === undefined ? {} : { dueInMs: floor.dueInMs }) };
 }
 
+/** More open runs than the API keeps are not begun: each is begun, or ended alone, when others have ended. */
+function isFull(runs: readonly RunRecord[], { uid }: RunRecord): boolean {
+  const others = runs.filter((run) => run.uid !== uid && run.ended === undefined);
+  return others.length >= MOST_OPEN && !runs.some((run) => run.uid === uid);
+}
+
 /** A CronJob that was made again under its name is another one: its Jobs count from its creation. */
-function begun({ cronJob, reported }: RunFacts): ReportedRuns {
+function begun({ ref, cronJob, reported: before, nowMs }: RunFacts): ReportedRuns {
+  const reported = ofWorkload(before, ref, nowMs);
   if (cronJob === undefined) return reported;
   const { uid = '', creationTimestamp = '' } = cronJob.metadata;
   const { lastScheduleTime = reported.lastScheduleTime } = cronJob.status ?? {};
   if (reported.uid === uid) return { ...reported, lastScheduleTime };
   const since = isAtOrAfter(reported.since, creationTimestamp) ? reported.since : creationTimestamp;
   return {
+    ref,
     uid,
     since,
     lastScheduleTime: cronJob.status?.lastScheduleTime,
     runs: reported.runs,
   };
+}
+
+/** Another workload counts from now on. Of the one before only what is open is left, and ends. */
+function ofWorkload(reported: ReportedRuns, ref: string, nowMs: number): ReportedRuns {
+  if (reported.ref === undefined || reported.ref === ref) return { ...reported, ref };
+  return { ref, since: formatSeconds(nowMs), runs: (reported.runs ?? []).filter(isOpen) };
 }
 
 interface Wanted {
@@ -143,7 +169,7 @@ function beatsOf(view: JobView, { facts, reported }: Known): Wanted[] {
   if (end !== undefined) {
     const leaving = leavingSince(view, facts);
     // Pods that are deleted with their namespace or Job look like failed ones.
-    const isLeft = !end.isSuccess && leaving !== undefined && Date.parse(end.at) > Date.parse(leaving);
+    const isLeft = !end.isSuccess && leaving !== undefined && Date.parse(end.at) >= Date.parse(leaving);
     const sortAt = start !== undefined && byTime(start, end.at) > 0 ? start : end.at;
     const last = { ...record, ended: end.at };
     // What failed without a start has said so already.

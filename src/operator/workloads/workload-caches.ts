@@ -33,6 +33,7 @@ export const workloadKey = (namespace = '', kind: string, name: string): string 
 
 /** Where the Jobs of a workload are found. */
 export interface Runs {
+  namespace: string;
   /** UID of the CronJob. */
   owner: string | undefined;
   /** The key of the workload: a Job may be one itself. */
@@ -61,12 +62,12 @@ const SWEEP_MS = 60_000;
 
 export class WorkloadCaches {
   readonly cronJobs = new ObjectStore<CronJobObject>();
-  /** Indexes: `owner` (UID of the controller), `uid`, `key` (as of a workload). */
+  /** Indexes: `owner` (of the controller) and `uid`, as `namespace/UID`, and `key` (as of a workload). */
   readonly jobs = new ObjectStore<JobObject>({ indexes: { owner: ownerUid, uid: ownUid, key: ownKey } });
   readonly pods = new ObjectStore<PodObject>({ indexes: { owner: ownerUid } });
   /** By UID of the Job. */
   readonly #gonePods = new Map<string, PodObject[]>();
-  /** By UID of the owner, and by UID and key of the Job itself. */
+  /** By `namespace/UID` of the owner and of the Job itself, and by its key. */
   readonly #goneJobs = new Map<string, GoneJob[]>();
   readonly #listeners: WorkloadListener[] = [];
   readonly #watches: Pick<Reflector<KubeObject>, 'isFailing'>[] = [];
@@ -108,12 +109,14 @@ export class WorkloadCaches {
   }
 
   /** The Jobs of a workload, also those that are gone and not reported for the Monitor. */
-  viewsOf({ owner, key, jobUids }: Runs, monitorUid: string): JobView[] {
-    const owned = owner === undefined ? [] : this.jobs.listBy('owner', owner);
+  viewsOf({ namespace, owner, key, jobUids }: Runs, monitorUid: string): JobView[] {
+    const owners = owner === undefined ? [] : [placeOf(namespace, owner)];
+    const own = jobUids.map((uid) => placeOf(namespace, uid));
+    const owned = owners.flatMap((place) => this.jobs.listBy('owner', place));
     const itself = this.jobs.listBy('key', key);
-    const named = jobUids.flatMap((uid) => this.jobs.listBy('uid', uid));
+    const named = own.flatMap((place) => this.jobs.listBy('uid', place));
     const live = [...new Set([...owned, ...itself, ...named])].map((job) => this.#viewOf(job, false));
-    const places = [...(owner === undefined ? [] : [owner]), key, ...jobUids];
+    const places = [...owners, key, ...own];
     const gone = new Set(places.flatMap((place) => this.#goneJobs.get(place) ?? []));
     return [...live, ...[...gone].filter(({ reportedFor }) => !reportedFor.has(monitorUid))];
   }
@@ -132,8 +135,9 @@ export class WorkloadCaches {
   }
 
   #viewOf(job: JobObject, isGone: boolean): JobView {
-    const { uid = '' } = job.metadata;
-    return { job, pods: [...(this.#gonePods.get(uid) ?? []), ...this.pods.listBy('owner', uid)], isGone };
+    const { uid = '', namespace } = job.metadata;
+    const pods = this.pods.listBy('owner', placeOf(namespace, uid));
+    return { job, pods: [...(this.#gonePods.get(uid) ?? []), ...pods], isGone };
   }
 
   #watch<T extends KubeObject>(
@@ -194,7 +198,7 @@ export class WorkloadCaches {
     const { object: pod, type } = change;
     const owner = controllerOf(pod);
     if (owner?.kind !== 'Job') return;
-    const [job] = this.jobs.listBy('uid', owner.uid);
+    const [job] = this.jobs.listBy('uid', placeOf(pod.metadata.namespace, owner.uid));
     if (job === undefined) return;
     if (type === 'deleted' && keysOf(job).some((key) => this.#isWanted(key))) {
       const gone = [...(this.#gonePods.get(owner.uid) ?? []), pod];
@@ -218,9 +222,14 @@ function keysOf(job: JobObject): string[] {
   return owner === undefined ? [own] : [own, workloadKey(namespace, owner.kind, owner.name)];
 }
 
+/** Owners are of the same namespace: whoever names the UID of another one's object is not its own. */
+const placeOf = (namespace = '', uid: string): string => `${namespace}/${uid}`;
+
+/** Of a Job its CronJob, of a pod its Job. */
 function ownerUid(object: KubeObject): string[] {
   const owner = controllerOf(object);
-  return owner === undefined ? [] : [owner.uid];
+  const isOfBatch = owner?.kind === 'CronJob' || owner?.kind === 'Job';
+  return owner !== undefined && isOfBatch ? [placeOf(object.metadata.namespace, owner.uid)] : [];
 }
 
 function ownKey({ metadata }: KubeObject): string[] {
@@ -228,5 +237,5 @@ function ownKey({ metadata }: KubeObject): string[] {
 }
 
 function ownUid({ metadata }: KubeObject): string[] {
-  return [metadata.uid ?? ''];
+  return [placeOf(metadata.namespace, metadata.uid ?? '')];
 }

@@ -1,6 +1,10 @@
 -- Operators that beat monitors (docs/contract/deadlines.md, "While no operator leads"): which one beats a monitor, their signs of
 -- life, and the spans without one. A version that does not know them leaves them alone, and judges those monitors as all others.
 
+-- First the live rows: beats and sweepers lock them before they read monitors.
+-- When a start moved the clock of a monitor that an operator beats.
+alter table monitor_live add column start_moved_ms bigint;
+
 alter table monitors add column beaten_by text;
 
 -- Of an organization: no other one's operator signs for it. Never deleted: the silence of one that comes back after years began

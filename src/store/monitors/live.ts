@@ -67,6 +67,7 @@ export const LIVE_STATE: Columns<LiveState> = {
   excusedBeats: column.plain('excused_beats', 'integer'),
   escalatesMs: column.plain('escalates_ms', 'bigint'),
   holdMs: column.plain('hold_ms', 'bigint'),
+  startMovedMs: column.plain('start_moved_ms', 'bigint'),
   recursFromMs: column.plain('recurs_from_ms', 'bigint'),
   recursUntilMs: column.plain('recurs_until_ms', 'bigint'),
   ruleStates: column.line('rule_states'),

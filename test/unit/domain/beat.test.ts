@@ -227,6 +227,16 @@ describe('any sequence of beats', () => {
     const startOf = (timing: Timing) =>
       applyBeat(timing, running, [], { kind: 'start', runId: 'r' }, atMs).live;
     expect(startOf(timingOf()).deadlineMs).toBe(running.deadlineMs);
-    expect(startOf(timingOf({ startsMove: true })).deadlineMs).toBe(atMs + 2 * MINUTE);
+    const timing = timingOf({ startsMove: true });
+    const moved = startOf(timing);
+    expect(moved.deadlineMs).toBe(atMs + 2 * MINUTE);
+    // Another one, before any end, hides no run that hangs; a cancel is no end.
+    const canceled = applyBeat(timing, moved, [], { kind: 'cancel', runId: 'r' }, atMs + 1000).live;
+    const second = applyBeat(timing, canceled, [], { kind: 'start', runId: 's' }, atMs + 2000).live;
+    expect(second.deadlineMs).toBe(moved.deadlineMs);
+    const ended = applyBeat(timing, second, [], { kind: 'fail', runId: 's' }, atMs + 3000).live;
+    expect(applyBeat(timing, ended, [], { kind: 'start', runId: 't' }, atMs + 4000).live.deadlineMs).toBe(
+      atMs + 4000 + 2 * MINUTE,
+    );
   });
 });

@@ -101,7 +101,7 @@ export const view = (one: JobObject, pods: PodObject[] = [], isGone = false): Jo
 export const NOTHING: ReportedRuns = { uid: 'cron', since: at(-600) };
 
 export const factsOf = (jobs: JobView[], more: Partial<RunFacts> = {}): RunFacts => ({
-  ...{ cronJob: cronJob(), jobs, reported: NOTHING, nowMs: START_MS + 3_600_000 },
+  ...{ ref: 'ns/CronJob/backup', cronJob: cronJob(), jobs, reported: NOTHING, nowMs: START_MS + 3_600_000 },
   ...more,
 });
 

@@ -7,8 +7,9 @@ import { splitPatch } from '../../../src/operator/kinds/monitor/monitor-plan.ts'
 import { desired, plan } from './resources.ts';
 
 const patchOf = (spec: object, has: Partial<Monitor> = {}, owned: string[] = []) => {
-  const { steps } = plan(spec, has, { owned });
-  return steps.flatMap((step) => (step.call === 'patch' ? [step.patch] : []))[0];
+  const { steps, dependsOn } = plan(spec, has, { owned });
+  const patches = steps.flatMap((step) => (step.call === 'patch' ? [step.patch] : []));
+  return patches[0] ?? (dependsOn === undefined ? undefined : { dependsOn });
 };
 const nightly = { cron: '0 2 * * *', durationSeconds: 3600 };
 const rule = (fields: object) => measurementRuleWithDefaults(fields as MeasurementRule);

@@ -129,7 +129,7 @@ class World {
     const status =
       this.lastSuccessfulTime === undefined ? {} : { lastSuccessfulTime: this.lastSuccessfulTime };
     const plan = runsOf({
-      ...{ cronJob: cronJob({ status }), jobs, reported: this.reported },
+      ...{ ref: 'ns/CronJob/backup', cronJob: cronJob({ status }), jobs, reported: this.reported },
       nowMs: START_MS + this.nowS * 1000,
     });
     for (const { beat, after } of plan.steps.slice(0, beats)) {

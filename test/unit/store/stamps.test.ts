@@ -38,5 +38,6 @@ it('what updates live rows without a stamp is named here: nothing of it is shown
   expect(updates.filter((name) => name !== BEATS && name !== LIVE)).toEqual([
     'store/beats/excuses.ts', // a sweeper looks at the deadline then, and stamps what it changes
     'store/monitors/due-monitors.ts', // the wake alone
+    'store/monitors/held-monitors.ts', // when a sweeper looks, which stamps what it changes
   ]);
 });

@@ -73,9 +73,10 @@ export function refusedKeys({ metadata, status }: MonitorObject): string[] {
   return isRefused ? [metadata.namespace ?? ''] : [];
 }
 
-/** Others may be accepted now that were refused: a circle may be open. */
+/** Others may be accepted now that were refused: a circle may be open, in the spec or, a little later, at the API. */
 export function changesChains(before: MonitorObject | undefined, after: MonitorObject): boolean {
-  return !isDeepStrictEqual(before?.spec.dependsOn, after.spec.dependsOn);
+  const isSame = isDeepStrictEqual(before?.spec.dependsOn, after.spec.dependsOn);
+  return !isSame || before?.status?.configurationVersion !== after.status?.configurationVersion;
 }
 
 /** What changes for those that depend on the Monitor. */

@@ -222,6 +222,8 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   }
 
   async setOrigin(external: ExternalMonitor, claimant: Claimant<MonitorObject> | undefined): Promise<void> {
+    // Nobody but the job beats a monitor that is left to itself.
+    if (claimant === undefined) await this.#workloads.giveUp(external);
     await external.setOrigin(claimant === undefined ? null : objectOrigin('Monitor', claimant));
   }
 

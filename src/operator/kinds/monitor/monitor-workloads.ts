@@ -37,6 +37,13 @@ export class MonitorWorkloads {
     await external.setBeatenBy(beatenBy);
   }
 
+  /** This operator beats the monitor no more. Throws ApiProblem. */
+  async giveUp(external: ExternalMonitor): Promise<void> {
+    const { beatenBy } = external.record;
+    if (beatenBy !== undefined && beatenBy === (await this.#context.operatorName.id()))
+      await external.setBeatenBy(undefined);
+  }
+
   /** Without a condition the pass does not know. */
   statusOf(
     object: MonitorObject,

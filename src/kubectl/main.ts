@@ -53,7 +53,8 @@ async function main([name = '--help', ...args]: string[]): Promise<number> {
     namespace: textOf(values, 'namespace'),
   });
   const interrupt = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupt.abort());
+  // Not once: a second one while the connections close would end it as a fault.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => interrupt.abort());
   try {
     const isJson = output === 'json';
     const call: Call = {

@@ -7,7 +7,6 @@ import {
   DatabaseIsNewerError,
   findNewestMigration,
   listMigrations,
-  type Migration,
   migrate,
   readNewestMigration,
 } from '../../src/store/postgres/migrate.ts';

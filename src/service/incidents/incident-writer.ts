@@ -70,14 +70,12 @@ export async function recordTransitions(
   );
   const unknown = telling.filter(({ origin }) => origin === undefined);
   const opening = alerting.filter(({ transitions }) => transitions.some(tellsOfCause));
-  const [targets, origins, dependents] =
+  const [targets, origins] =
     telling.length > 0
-      ? await allAnswered([
-          resolveTargets(tx, alerting),
-          findOrigins(tx, unknown),
-          countDependents(tx, opening),
-        ])
-      : [new Map<string, TargetResult>(), new Map<string, MonitorOrigin>(), new Map<string, number>()];
+      ? await allAnswered([resolveTargets(tx, alerting), findOrigins(tx, unknown)])
+      : [new Map<string, TargetResult>(), new Map<string, MonitorOrigin>()];
+  // By itself: a connection without a pipeline takes one statement at a time.
+  const dependents = await countDependents(tx, opening);
   const written: Written = { opened: [], changed: [], timeline: [], outbox: [] };
   for (const monitor of changed) {
     const { monitorKey } = monitor;

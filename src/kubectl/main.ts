@@ -140,6 +140,8 @@ function flush(): Promise<void> {
 }
 
 process.stdout.on('error', () => undefined);
+// Of a process that ends before its command does: that is no success.
+process.exitCode = REFUSED;
 void main(process.argv.slice(2))
   .catch((error: unknown) => {
     if (error instanceof Interrupted) return INTERRUPTED;

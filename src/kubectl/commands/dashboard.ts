@@ -37,13 +37,23 @@ export const DASHBOARD: Command = {
       const shown = isOpened ? `${base}/` : signInUrl(base, token);
       print(isJson ? formatJson({ url: shown, port: Number(new URL(base).port) }) : shown);
       note('Ctrl-C ends it.');
-      if (!signal.aborted) await once(signal, 'abort');
+      await untilAborted(signal);
       return { json: undefined, text: '' };
     } finally {
       await address.close();
     }
   },
 };
+
+/** Without a port that it forwards nothing else would keep the process, and the command would end by itself. */
+async function untilAborted(signal: AbortSignal): Promise<void> {
+  const keepsProcess = setInterval(() => undefined, 3_600_000);
+  try {
+    if (!signal.aborted) await once(signal, 'abort');
+  } finally {
+    clearInterval(keepsProcess);
+  }
+}
 
 export function signInUrl(base: string, token: string): string {
   return `${base}/sign-in#token=${token}`;

@@ -1,7 +1,9 @@
 // One cause, one alert (docs/contract/incidents.md, "Dependencies"): what becomes of the alerts of monitors that depend on others,
 // by the beat path and the sweep on a real database.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { sweepHeldAlerts } from '../../src/sweeper/upkeep/sweep-held-alerts.ts';
 import type { History } from '../api/explain-history.ts';
+import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
 import { type DependencyFixture, MINUTE, openDependencyFixture } from './dependency-fixture.ts';
 
 let fixture: DependencyFixture;
@@ -258,6 +260,24 @@ describe('an incident of a monitor that depends on another', () => {
       expect([isSuspended, await eventsOf(job)]).toEqual([isSuspended, [['incident.opened']]]);
       for (const history of [job, database]) await history.act('archive');
     }
+  });
+
+  it('alerts once where two sweepers and two runs of the job look at it at the same moment', async () => {
+    const { database, job } = await makePair();
+    await fixture.pass(8 * MINUTE);
+    await database.beat('success');
+    const { clock } = fixture;
+    await Promise.all([sweepHeldAlerts(clock), sweepHeldAlerts(clock)]);
+    await fixture.pass(5 * MINUTE);
+    await database.beat('success');
+    // Past the time that it is given after its cause, and nobody has looked yet.
+    await clock.pass(2 * MINUTE);
+    await moveClock(clock.pool, clock.nowMs);
+    const look = () => drain(makeSweep(clock.pool));
+    await Promise.all([look(), sweepHeldAlerts(clock), look(), sweepHeldAlerts(clock)]);
+    expect(await eventsOf(job)).toEqual([['incident.opened']]);
+    await fixture.pass(MINUTE);
+    expect(await eventsOf(job)).toEqual([['incident.opened']]);
   });
 
   it('alerts where a sweeper of the version before has taken its wake away', async () => {

@@ -1,5 +1,6 @@
-// Causes of missed beats as the operators of an organization see them (docs/contract/incidents.md). Each database with monitors has
-// its own. Lock order: the lock of the operator's causes, then their rows; nothing that locks a live row waits for either.
+// Causes of missed beats as the operators of an organization see them (docs/contract/incidents.md): what they say of them. Each
+// database with monitors has its own. Lock order: the lock of the operator's causes, then their rows; nothing that locks a live row
+// waits for either. monitors/seen-causes.ts reads them for alerts.
 import type { NamedCause } from '../../domain/operator-cause.ts';
 import type { Queryable } from '../postgres/pool.ts';
 import { readNow } from '../postgres/transaction.ts';

@@ -41,7 +41,12 @@ describe.skipIf(!hasCluster)('the causes that an operator sees', () => {
   /** The other tests have a node of their own; what is left on this one would be told of by them too. */
   const leave = async (name: string, node: string) => {
     const ref = { namespace: fixture.namespace, name: `${name}-pod` };
-    await fixture.kube.client.mergePatch(WHOLE_PODS, ref, { status: { phase: 'Failed' } }, { subresource: 'status' });
+    await fixture.kube.client.mergePatch(
+      WHOLE_PODS,
+      ref,
+      { status: { phase: 'Failed' } },
+      { subresource: 'status' },
+    );
     await jobs.completeJob(`${name}-1`);
     await cluster.deleteNode(node);
   };
@@ -99,7 +104,9 @@ describe.skipIf(!hasCluster)('the causes that an operator sees', () => {
       await proxy.refuse();
       await cluster.setNode(node, 'Unknown');
       const tries = operator.calls.get('setOperatorCauses') ?? 0;
-      await waitFor(() => (operator.calls.get('setOperatorCauses') ?? 0) > tries + 1, { what: 'it has tried' });
+      await waitFor(() => (operator.calls.get('setOperatorCauses') ?? 0) > tries + 1, {
+        what: 'it has tried',
+      });
       const before = told.all.length;
       await proxy.accept();
       await told.moreSigns();
@@ -114,26 +121,27 @@ describe.skipIf(!hasCluster)('the causes that an operator sees', () => {
     }
   });
 
-  it('hold up the signs of life while the call is under way', async () => {
+  it('are what the first sign of life of a leader waits for, but not for ever', async () => {
     const proxy = await RefusingProxy.start(fixture.apiFixture.url);
     try {
       const node = await cluster.createNode('slow');
-      const { told, operator } = await start({ apiUrl: proxy.url });
+      const first = await start();
       await runOn('slow', node);
-      await told.moreSigns();
-      const held = Promise.withResolvers<void>();
-      const asked = Promise.withResolvers<void>();
-      proxy.hold = (path) => {
-        if (!CAUSES.test(path)) return undefined;
-        asked.resolve();
-        return held.promise;
-      };
+      await first.operator.stop();
       await cluster.setNode(node, 'Unknown');
-      await asked.promise;
-      const before = told.all.length;
+      const held = Promise.withResolvers<void>();
+      const seen: string[] = [];
+      proxy.hold = (path) => {
+        if (CAUSES.test(path)) seen.push('causes');
+        if (path.endsWith('/sign')) seen.push('sign');
+        return CAUSES.test(path) ? held.promise : undefined;
+      };
+      const { told, operator } = await start({ apiUrl: proxy.url });
+      await waitFor(() => seen.includes('sign'), { what: 'a sign of life' });
+      expect(told.causes).toEqual([]);
+      expect(seen.indexOf('sign')).toBeGreaterThanOrEqual(2);
       held.resolve();
-      await told.moreSigns();
-      expect(told.all.slice(before).map(({ at }) => at)).toEqual(['causes', 'sign']);
+      await told.become({ [`node_not_ready ${node}`]: 1 });
       await operator.stop();
       await leave('slow', node);
     } finally {

@@ -10,7 +10,7 @@ import { idOf } from '../../pass/identity.ts';
 import { otherReleaseOf } from '../../pass/release.ts';
 import { runsKeyOf } from '../workload-of.ts';
 import type { WorkloadView } from '../workload-view.ts';
-import { allCauses, type Concern, type ConcernedMonitor, type GroupedCause } from './all-causes.ts';
+import { allCauses, type ConcernedMonitor, type GroupedCause } from './all-causes.ts';
 import { causeOf, type FoundCause } from './cause-of.ts';
 import type { CauseWatches } from './cause-watches.ts';
 
@@ -26,14 +26,13 @@ export class CauseBook {
   readonly #monitors: ObjectCache<MonitorObject>;
   /** Keys of Monitors to look at. */
   readonly #due = new Set<string>();
-  /** By key of the Monitor. */
-  readonly #concerns = new Map<string, Concern>();
   /** Of those that may change by time alone, when, ms of the process's clock. */
   readonly #timed = new Map<string, number>();
   /** Those with a Job that has no pods, by namespace. */
   readonly #podless = new Map<string, Set<string>>();
   readonly #onDue: () => void;
   #isOpen: boolean = false;
+  #isUnknown: boolean = false;
 
   /** The cache has the index `workload`. `onDue` is called when there is something to look at; it only wakes. */
   constructor(
@@ -47,8 +46,10 @@ export class CauseBook {
     this.#monitors = seen.monitors;
     this.#onDue = onDue;
     this.#view.caches.subscribe((keys) => this.#addWorkloads(keys));
-    this.#monitors.subscribe(({ key, object }) => {
-      if (runsKeyOf(object) !== undefined || this.#concerns.has(key)) this.#add([key]);
+    this.#monitors.subscribe(({ key, object, previous }) => {
+      if (runsKeyOf(object) !== undefined || this.#view.concerns.has(key)) this.#add([key]);
+      const isPassed = object.status?.observedGeneration !== previous?.status?.observedGeneration;
+      if (isPassed && this.#view.concerns.has(key)) this.#isUnknown = true;
     });
     this.#watches.subscribe({
       nodeChanged: (name) => {
@@ -71,7 +72,7 @@ export class CauseBook {
   }
 
   addAll(): void {
-    this.#add(this.#concerns.keys());
+    this.#add(this.#view.concerns.keys());
     for (const monitor of this.#monitors.values())
       if (runsKeyOf(monitor) !== undefined) this.#add([objectKey(monitor)]);
   }
@@ -99,9 +100,19 @@ export class CauseBook {
     }
   }
 
+  /**
+   * Whether a monitor in a cause has come to the API, or to this operator, since this was asked last: of what was told before
+   * the API has taken no notice.
+   */
+  takeUnknown(): boolean {
+    const isUnknown = this.#isUnknown;
+    this.#isUnknown = false;
+    return isUnknown;
+  }
+
   /** As the API takes them. */
   get causes(): GroupedCause[] {
-    return allCauses(this.#concerns.values());
+    return allCauses(this.#view.concerns.values());
   }
 
   #addWorkloads(keys: Iterable<string>): void {
@@ -120,8 +131,8 @@ export class CauseBook {
     const named = monitor && this.#monitorOf(monitor);
     const found = monitor && named && this.#find(monitor);
     const cause = found?.cause;
-    if (named === undefined || cause === undefined) this.#concerns.delete(key);
-    else this.#concerns.set(key, { monitor: named, cause });
+    if (named === undefined || cause === undefined) this.#view.concerns.delete(key);
+    else this.#view.concerns.set(key, { monitor: named, cause });
     if (found?.dueInMs === undefined) this.#timed.delete(key);
     else this.#timed.set(key, performance.now() + found.dueInMs);
     this.#setPodless(key, found?.wantsPods === true);

@@ -40,8 +40,10 @@ export class CauseReporter {
   readonly #tried = new Signal();
   /** What the API took last, and when, ms of the process's clock. */
   #last: { text: string; isEmpty: boolean; atMs: number } | undefined;
-  /** Since when calls fail, ms of the process's clock. */
-  #failingSinceMs: number | undefined;
+  /** Since when calls fail, ms of the process's clock, and whether the last one reached nobody. */
+  #failing: { sinceMs: number; isUnreachable: boolean } | undefined;
+  /** What is told is to be told again although it is the same. */
+  #isNews: boolean = false;
   #refusal: { code: string; untilMs: number } | undefined;
 
   /** The cache has the index `workload`. */
@@ -73,17 +75,18 @@ export class CauseReporter {
 
   /**
    * Resolves when the API knows all that was noticed by now, or does not take it. Where calls have been failing for a while, one
-   * attempt is all that is waited for.
+   * attempt is all that is waited for. False: the API cannot be reached, so that a sign would overtake what it waits for.
    */
-  async whenTold(): Promise<void> {
+  async whenTold(): Promise<boolean> {
     const { signal } = this.#abort;
     const upTo = this.#noticed;
     for (let isLast = false; this.#told < upTo && !isLast && !signal.aborted; ) {
-      isLast = performance.now() - (this.#failingSinceMs ?? performance.now()) >= PATIENCE_MS;
+      isLast = performance.now() - (this.#failing?.sinceMs ?? performance.now()) >= PATIENCE_MS;
       const tried = this.#tried.next;
       if (isLast) this.#hurried.give();
       await tried;
     }
+    return this.#told >= upTo || this.#failing?.isUnreachable !== true;
   }
 
   #notice(): void {
@@ -129,12 +132,13 @@ export class CauseReporter {
       await this.#book.open();
       await this.#book.update(signal);
       await this.#send(signal);
-      this.#failingSinceMs = undefined;
+      this.#failing = undefined;
       this.#told = upTo;
       return true;
     } catch (error) {
       if (signal.aborted) return false;
-      this.#failingSinceMs ??= startedAtMs;
+      const isUnreachable = error instanceof ApiProblem && error.code === 'unreachable';
+      this.#failing = { sinceMs: this.#failing?.sinceMs ?? startedAtMs, isUnreachable };
       this.#context.log.debug(
         { err: error },
         'Could not tell the API which causes are seen; it is tried again.',
@@ -148,11 +152,13 @@ export class CauseReporter {
   async #send(signal: AbortSignal): Promise<void> {
     const { api, operatorName } = this.#context;
     if (this.#refusal !== undefined && performance.now() < this.#refusal.untilMs) return;
+    if (this.#book.takeUnknown()) this.#isNews = true;
     const { causes } = this.#book;
     const text = JSON.stringify(causes);
     const isEmpty = causes.length === 0;
     const { atMs = Number.NEGATIVE_INFINITY } = this.#last ?? {};
-    if (text === this.#last?.text && performance.now() - atMs < REFRESH_MS) return;
+    const isOld = performance.now() - atMs >= REFRESH_MS;
+    if (text === this.#last?.text && !isOld && !this.#isNews) return;
     // Without a Monitor nobody asks, unless the API still has what was told before.
     if (isEmpty && this.#last?.isEmpty !== false && !this.#monitors.hasAny('workload')) return;
     const params = { operatorId: await operatorName.id() };
@@ -164,6 +170,7 @@ export class CauseReporter {
       return;
     }
     this.#refusal = undefined;
+    this.#isNews = false;
     this.#last = { text, isEmpty, atMs: performance.now() };
   }
 

@@ -27,14 +27,8 @@ describe('sign-in', () => {
     const page = await fixture.open(fixture.api.tokens.read, '/monitors');
     await page.getByRole('heading', { name: 'Monitors' }).waitFor();
     expect(page.url()).not.toContain(fixture.api.tokens.read);
-    const seen = await page.evaluate(() =>
-      JSON.stringify([
-        { ...localStorage },
-        { ...sessionStorage },
-        document.cookie,
-        location.href,
-        history.state,
-      ]),
+    const seen = await page.evaluate(
+      'JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, location.href, history.state])',
     );
     expect(seen).not.toContain(fixture.api.tokens.read);
     const [cookie] = await page.context().cookies();

@@ -7,7 +7,8 @@ export default defineConfig({
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
   build: {
     outDir: fileURLToPath(new URL('../../dist/dashboard', import.meta.url)),
-    emptyOutDir: true,
+    // Two builds at once write the same files: their names are the hashes of their content.
+    emptyOutDir: false,
     target: 'es2023',
     // The policy of the pages allows no `data:`.
     assetsInlineLimit: 0,

@@ -1,6 +1,6 @@
 // The pages of the dashboard: files that Vite has built from src/dashboard (docs/contract/dashboard.md). One HTML file serves
 // every address; its scripts have their hash in their name and are kept by browsers for a year.
-import { readFile } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import helmet from '@fastify/helmet';
 import files from '@fastify/static';
@@ -8,6 +8,7 @@ import type { FastifyInstance } from 'fastify';
 import { ProblemError } from '../../domain/problem.ts';
 
 const BUILT = fileURLToPath(new URL('../../../dist/dashboard/', import.meta.url));
+const ASSETS = `${BUILT}assets`;
 
 /** Addresses that a browser may be sent to. What stands behind `*` is for the page to read. */
 const ADDRESSES = [
@@ -25,7 +26,6 @@ const ADDRESSES = [
 ];
 
 export async function registerDashboard(app: FastifyInstance): Promise<void> {
-  const page = await readFile(`${BUILT}index.html`, 'utf8').catch(() => undefined);
   await app.register(async (scope) => {
     await scope.register(helmet, {
       contentSecurityPolicy: {
@@ -40,18 +40,18 @@ export async function registerDashboard(app: FastifyInstance): Promise<void> {
       },
       referrerPolicy: { policy: 'same-origin' },
     });
-    if (page !== undefined) {
-      await scope.register(files, {
-        root: `${BUILT}assets`,
-        prefix: '/assets/',
-        index: false,
-        immutable: true,
-        maxAge: '365d',
-        preCompressed: true,
-      });
-    }
+    await mkdir(ASSETS, { recursive: true }).catch(() => undefined); // The plug-in wants it; of an image it is there.
+    await scope.register(files, {
+      root: ASSETS,
+      prefix: '/assets/',
+      index: false,
+      immutable: true,
+      maxAge: '365d',
+    });
     for (const address of ADDRESSES) {
       scope.get(address, async (_request, reply) => {
+        // Read each time: it names the newest scripts, and a build may come after the start.
+        const page = await readFile(`${BUILT}index.html`, 'utf8').catch(() => undefined);
         if (page === undefined) throw notBuilt();
         return reply.type('text/html; charset=utf-8').header('cache-control', 'no-cache').send(page);
       });
@@ -61,6 +61,6 @@ export async function registerDashboard(app: FastifyInstance): Promise<void> {
 
 function notBuilt(): ProblemError {
   return new ProblemError('not_found', {
-    detail: 'The dashboard is not built here: npm run build:dashboard, then start the api again.',
+    detail: 'The dashboard is not built here: run npm run build:dashboard, then load the page again.',
   });
 }

@@ -31,7 +31,7 @@ export function IncidentPage({ incidentId }: { incidentId: string }) {
           <dt>Monitor</dt>
           <dd>
             <a href={addressOf(`/monitors/${encodeURIComponent(incident.monitorId)}`)}>
-              {incident.monitorId}
+              {incident.monitorName ?? incident.monitorId}
             </a>
           </dd>
         </dl>

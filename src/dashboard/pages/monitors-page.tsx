@@ -33,24 +33,26 @@ export function MonitorsPage() {
         </p>
       ) : (
         <>
-          <table>
-            <caption>Monitors</caption>
-            <thead>
-              <tr>
-                <th scope="col">Name</th>
-                <th scope="col">Health</th>
-                <th scope="col">Last beat</th>
-                <th scope="col">Next deadline</th>
-                <th scope="col">Last duration</th>
-                <th scope="col">Labels</th>
-              </tr>
-            </thead>
-            <tbody>
-              {page.items.map((monitor) => (
-                <Row key={`${monitor.jurisdiction} ${monitor.monitorId}`} monitor={monitor} />
-              ))}
-            </tbody>
-          </table>
+          <div class="scroll">
+            <table>
+              <caption>Monitors</caption>
+              <thead>
+                <tr>
+                  <th scope="col">Name</th>
+                  <th scope="col">Health</th>
+                  <th scope="col">Last beat</th>
+                  <th scope="col">Next deadline</th>
+                  <th scope="col">Last duration</th>
+                  <th scope="col">Labels</th>
+                </tr>
+              </thead>
+              <tbody>
+                {page.items.map((monitor) => (
+                  <Row key={`${monitor.jurisdiction} ${monitor.monitorId}`} monitor={monitor} />
+                ))}
+              </tbody>
+            </table>
+          </div>
           {page.nextCursor !== undefined && <a href={withQuery({ cursor: page.nextCursor })}>Next page</a>}
         </>
       )}

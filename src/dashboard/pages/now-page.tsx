@@ -25,26 +25,28 @@ export function NowPage() {
       ) : incidents.length === 0 ? (
         <p>Nothing is wrong.</p>
       ) : (
-        <table>
-          <caption>Incidents</caption>
-          <thead>
-            <tr>
-              <th scope="col">Monitor</th>
-              <th scope="col">Incident</th>
-              <th scope="col">Severity</th>
-              <th scope="col">Since</th>
-              <th scope="col">State</th>
-              <th scope="col">
-                <span class="hidden">Action</span>
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {incidents.map((incident) => (
-              <Row key={incident.incidentId} incident={incident} reload={reload} />
-            ))}
-          </tbody>
-        </table>
+        <div class="scroll">
+          <table>
+            <caption>Incidents</caption>
+            <thead>
+              <tr>
+                <th scope="col">Monitor</th>
+                <th scope="col">Incident</th>
+                <th scope="col">Severity</th>
+                <th scope="col">Since</th>
+                <th scope="col">State</th>
+                <th scope="col">
+                  <span class="hidden">Action</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {incidents.map((incident) => (
+                <Row key={incident.incidentId} incident={incident} reload={reload} />
+              ))}
+            </tbody>
+          </table>
+        </div>
       )}
     </>
   );

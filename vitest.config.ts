@@ -66,6 +66,11 @@ export default defineConfig({
         testTimeout: 600_000,
         hookTimeout: 600_000,
       }),
+      project('browser', ['test/browser/**/*.test.ts'], {
+        globalSetup: ['test/support/postgres-setup.ts', 'test/support/dashboard-setup.ts'],
+        pool: 'forks',
+        maxWorkers: 1,
+      }),
       project('e2e', ['test/e2e/**/*.test.ts'], {
         globalSetup: ['test/support/postgres-setup.ts'],
         testTimeout: 600_000,

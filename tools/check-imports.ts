@@ -95,7 +95,7 @@ export function findCircle(files: ReadonlyMap<string, string>): string[] | undef
 function checkTree(root: string): string[] {
   const table = readImportTable(readFileSync(join(root, 'docs/architecture.md'), 'utf8'));
   const names = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' }).sort();
-  const paths = names.filter((name) => name.endsWith('.ts')).map((name) => `src/${name}`);
+  const paths = names.filter((name) => /\.tsx?$/.test(name)).map((name) => `src/${name}`);
   const files = new Map(paths.map((path) => [path, readFileSync(join(root, path), 'utf8')]));
   const circle = findCircle(files);
   const missing = [...table.keys()].filter((room) => !existsSync(join(root, room)));

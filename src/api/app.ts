@@ -12,11 +12,14 @@ import { RunningKeys } from '../service/calls/idempotency.ts';
 import { PoolShares } from '../store/postgres/pool-shares.ts';
 import { findProject } from '../store/tenancy/projects.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
-import { createAdmit } from './auth/admission.ts';
+import { type AuthenticationDeps, createAdmit } from './auth/admission.ts';
 import { CredentialAuthenticator } from './auth/api-credential.ts';
 import { shareOfPrincipal } from './auth/principal.ts';
 import { SessionAuthenticator, type TrustedIssuer } from './auth/session-token.ts';
 import { requireVisible } from './auth/visible-resources.ts';
+import { registerDashboard } from './dashboard/pages.ts';
+import { SessionCookie } from './dashboard/session-cookie.ts';
+import { registerSignIn } from './dashboard/sign-in.ts';
 import { ClientErrors } from './http/client-error.ts';
 import { nameRequest, registerCorrelation } from './http/headers.ts';
 import { registerLoadShedding } from './http/load-shedding.ts';
@@ -80,12 +83,17 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   );
   const sessions = new SessionAuthenticator(directoryFor(SIGN_IN.sessions), deps.issuers);
   const rates = new RateLimiter({ pool, log: deps.telemetry.log, findPlan: deps.context.findPlan });
+  const cookie = new SessionCookie(deps.context.publicUrl);
+  const authentication: AuthenticationDeps = {
+    credential: (token) => credentials.authenticate(token),
+    session: (token) => sessions.authenticate(token),
+    cookieToken: (request) => cookie.tokenOf(request),
+  };
   const operationDeps: OperationDeps = {
     context: deps.context,
     operations: contractOperations({ minimumIntervalSeconds: deps.context.minimumIntervalSeconds }),
     admit: createAdmit({
-      credential: (token) => credentials.authenticate(token),
-      session: (token) => sessions.authenticate(token),
+      ...authentication,
       findProject: async (principal, idOrName) => {
         const read = directoryFor(shareOfPrincipal(principal));
         return (await read((db) => findProject(db, principal.organizationId, idOrName))).found;
@@ -107,6 +115,8 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   registerProblems(app);
   registerCorrelation(app);
   await registerDocs(app, deps.context);
+  await registerDashboard(app);
+  await registerSignIn(app, { cookie, authentication });
   deps.mount?.(app);
   const { stripeWebhookSecret: webhookSecret } = deps;
   if (webhookSecret !== undefined)

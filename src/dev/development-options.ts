@@ -12,10 +12,12 @@ export interface DevelopmentOptions {
   logLevel: string;
   cluster: boolean;
   examples: boolean;
+  /** Builds the dashboard again on each change of its source. */
+  watch: boolean;
   replicas: number;
 }
 
-const HELP = 'The options are --no-cluster, --no-examples and --replicas N.';
+const HELP = 'The options are --no-cluster, --no-examples, --watch and --replicas N.';
 
 /** Throws an Error whose message is for people. */
 export function readDevelopmentOptions(
@@ -36,6 +38,7 @@ export function readDevelopmentOptions(
     logLevel: env.BEATKEEPER_LOG_LEVEL || 'warn',
     cluster: !values['no-cluster'],
     examples: !values['no-examples'],
+    watch: values.watch,
     replicas: readInteger('--replicas', values.replicas ?? '1', 1, 16),
   };
 }
@@ -47,6 +50,7 @@ function parse(args: readonly string[]) {
       options: {
         'no-cluster': { type: 'boolean', default: false },
         'no-examples': { type: 'boolean', default: false },
+        watch: { type: 'boolean', default: false },
         replicas: { type: 'string' },
       },
     });

@@ -80,14 +80,15 @@ export function describeLogLine(name: string, line: string): string {
 }
 
 /**
- * Formats the address, a credential, the kubeconfig, and three commands to try. `toolsFolder` has kubectl, if it is not
+ * Formats the address, a link that signs in to the dashboard, a credential, the kubeconfig, and three commands to try. `toolsFolder` has kubectl, if it is not
  * on PATH.
  */
 export function describeReady(ready: Ready, toolsFolder?: string): string {
-  const { api, credential, kubeconfig } = ready;
+  const { api, credential, kubeconfig, ownerToken } = ready;
   const lines = [
     '',
     `Beatkeeper is ready at ${api} (first steps: ${api}/docs/quickstart, all of the API: ${api}/docs).`,
+    `  dashboard   ${api}/sign-in#token=${ownerToken}`,
     `  credential  ${credential}`,
     ...(kubeconfig ? [`  kubeconfig  ${kubeconfig}`] : []),
     '',

@@ -9,6 +9,7 @@ import {
 } from './control-plane/development-cluster.ts';
 import { openControlPlane } from './control-plane/development-control-plane.ts';
 import { writeKubeconfigWithApi } from './control-plane/kubeconfig-api.ts';
+import { buildDashboard } from './dashboard.ts';
 import { type DevelopmentIssuer, startDevelopmentIssuer } from './development-issuer.ts';
 import type { DevelopmentOptions } from './development-options.ts';
 import { type DevelopmentOutput, describeLogLine, describeReady, type Ready } from './development-output.ts';
@@ -37,7 +38,11 @@ export interface RunContext {
 export async function startProduct(context: RunContext): Promise<void> {
   const { options, output, state } = context;
   await requireApiPort(context);
-  const [database, cluster] = await Promise.all([startDatabase(context), startCluster(context)]);
+  const [database, cluster] = await Promise.all([
+    startDatabase(context),
+    startCluster(context),
+    startDashboard(context),
+  ]);
   const issuer = await startIssuer(context);
   await state.save();
   const roles = await startRoles(context, { database, issuer, cluster });
@@ -74,6 +79,11 @@ async function startDatabase(context: RunContext): Promise<StartedDatabase> {
     onApplied: ({ name }) => output.print(`Applied the migration ${name}.`),
   });
   return { ...database, seeded: await seed(state, database.databaseUrl) };
+}
+
+async function startDashboard({ options, output, cleanup }: RunContext): Promise<void> {
+  const dashboard = await buildDashboard({ watch: options.watch, print: output.print });
+  cleanup.push(() => dashboard.close());
 }
 
 async function startIssuer({ state, cleanup }: RunContext): Promise<DevelopmentIssuer> {

@@ -84,6 +84,8 @@ it('each record is that of its own operation for a caller who may only read', as
   };
   for (const [type, items] of Object.entries(lists))
     expect(ofType(records, type as keyof typeof lists)).toEqual(items.map((item) => ({ type, ...item })));
+  const [first] = lists.monitor;
+  for (const { monitorName } of ofType(records, 'incident')) expect(monitorName).toBe(first?.name);
   const { items } = (await api.read.expectSuccess('listObservations', { params: { monitorId } })).body;
   expect(items).toHaveLength(3);
   const ofMonitor = {

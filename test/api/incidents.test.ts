@@ -48,13 +48,14 @@ async function insertPast(monitorId: string, columns: Record<string, unknown>[])
 
 describe('an incident', () => {
   it('an incident is read as its record', async () => {
-    const monitor = await makeMonitor(api);
+    const monitor = await makeMonitor(api, { name: 'nightly backup' });
     const incidentId = await monitor.fail();
     const { body } = await api.read.expectSuccess('getIncident', { params: { incidentId } });
     expect(body).toEqual({
       incidentId,
       projectId: api.projectId,
       monitorId: monitor.monitorId,
+      monitorName: 'nightly backup',
       kind: 'reported_failure',
       state: 'open',
       severity: 'critical',

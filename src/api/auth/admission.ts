@@ -31,11 +31,16 @@ export type Admit = (
 /** The project of a caller without one: the nil UUID, which no row has. */
 export const NO_PROJECT = '00000000-0000-0000-0000-000000000000';
 
-export interface AdmissionDeps {
+export interface AuthenticationDeps {
   /** Authenticates an API credential, a token that begins with `bkc_`. */
   credential: (token: string) => Promise<Authenticated>;
   /** Authenticates every other token, as a session. */
   session: (token: string) => Promise<Authenticated>;
+  /** That of the dashboard, where it has sent the request. */
+  cookieToken: (request: FastifyRequest) => string | undefined;
+}
+
+export interface AdmissionDeps extends AuthenticationDeps {
   /** By id or name, in the organization of the principal. */
   findProject: (principal: Principal, idOrName: string) => Promise<Project | undefined>;
   /** Counts the call. */
@@ -46,7 +51,7 @@ export interface AdmissionDeps {
 
 export function createAdmit(deps: AdmissionDeps): Admit {
   return async (spec, request, { again } = {}) => {
-    const authenticated = await authenticate(deps, request.headers.authorization);
+    const authenticated = await authenticateRequest(deps, request);
     const { principal, organization } = authenticated;
     requireValidCorrelationId(request);
     const named = again ? projectOf(again) : request.headers['service-project'];
@@ -84,12 +89,26 @@ const projectOf = ({ caller: { projectId } }: Admission) =>
 // Longer than a credential and than the tokens of usual issuers. Node limits all headers together to 16 KiB.
 const MAX_TOKEN = 8_192;
 
-async function authenticate(
-  { credential, session }: AdmissionDeps,
-  authorization: string | undefined,
+/** By `Authorization`, or else by the cookie of the dashboard. Throws `authentication_required`, and as the authenticators do. */
+export async function authenticateRequest(
+  deps: AuthenticationDeps,
+  request: FastifyRequest,
 ): Promise<Authenticated> {
-  const token = /^Bearer +([A-Za-z0-9._~+/=-]+)$/i.exec(authorization?.trim() ?? '')?.[1];
-  if (!token || token.length > MAX_TOKEN) throw authenticationRequired();
+  const { authorization } = request.headers;
+  const token =
+    authorization === undefined
+      ? deps.cookieToken(request)
+      : /^Bearer +(\S+)$/i.exec(authorization.trim())?.[1];
+  if (token === undefined) throw authenticationRequired();
+  return await authenticateToken(deps, token);
+}
+
+/** Throws `authentication_required`, and as the authenticators do. */
+export async function authenticateToken(
+  { credential, session }: AuthenticationDeps,
+  token: string,
+): Promise<Authenticated> {
+  if (!/^[A-Za-z0-9._~+/=-]+$/.test(token) || token.length > MAX_TOKEN) throw authenticationRequired();
   return await (token.startsWith('bkc_') ? credential(token) : session(token));
 }
 

@@ -112,7 +112,10 @@ export interface UrlParts {
 }
 
 /** Encoded path and query string of a call. Leaves out undefined query values, repeats the parameter of a list. */
-export function operationUrl(spec: OperationSpec, { params = {}, query = {} }: UrlParts): string {
+export function operationUrl(
+  spec: Pick<OperationSpec, 'path'>,
+  { params = {}, query = {} }: UrlParts,
+): string {
   const path = spec.path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
     encodeURIComponent(String(params[name])),
   );

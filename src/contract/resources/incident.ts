@@ -25,6 +25,7 @@ export const incident = z.object({
   incidentId: identifier,
   projectId: z.string(),
   monitorId: identifier,
+  monitorName: z.string().optional().describe('What the monitor is called now. Absent where it is deleted.'),
   kind: incidentKind,
   state: incidentState,
   severity,

@@ -72,10 +72,16 @@ export const INCIDENT_ROW: Columns<IncidentRow> = {
 export interface ListedIncident extends IncidentRow {
   /** How many others were suppressed by it; no more than MOST_COUNTED are counted. */
   suppresses: number;
+  /** As it is called now; undefined where it is deleted. */
+  monitorName?: string;
 }
 
 const LISTED: Columns<ListedIncident> = {
   ...INCIDENT_ROW,
+  monitorName: column.computed(
+    'monitor_name',
+    `(select m.name from monitors m where m.project_id = i.project_id and m.monitor_key = i.monitor_key)`,
+  ),
   // Index incidents_suppressed.
   suppresses: column.computed(
     'suppresses',

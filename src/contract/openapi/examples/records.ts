@@ -113,6 +113,7 @@ export const incident: Incident = {
   incidentId: ID.incident,
   projectId: ID.project,
   monitorId: MONITOR,
+  monitorName: 'Nightly backup',
   kind: 'reported_failure',
   state: 'open',
   severity: 'critical',

@@ -120,9 +120,16 @@ it('each cause has one alert at the endpoint, and no dead job stays untold when 
       const untilMs = fixture.clock.nowMs;
       const seen = await Promise.all(histories.map((history) => fixture.incidentsOf(history)));
       const sent: Sent[] = [];
-      for (const [place, incidents] of seen.entries())
-        for (const incident of incidents) sent.push(...judge(incident, model, { place, untilMs }));
-      judgeNamed(sent, model);
+      const silenced: CauseSpan[] = [];
+      for (const [place, incidents] of seen.entries()) {
+        for (const incident of incidents) {
+          sent.push(...judge(incident, model, { place, untilMs }));
+          silenced.push(...silencedBy(incident, model, { place, untilMs }));
+        }
+      }
+      const named = judgeNamed(sent, model);
+      // Whoever is silent is so because somebody else was told of the cause.
+      for (const span of silenced) expect(named).toContain(span);
       for (const history of histories) await history.act('archive');
       await fixture.see([]);
     }),
@@ -165,8 +172,21 @@ function judge(
   return [{ place, atMs: opened.atMs, object: data.cause?.object }];
 }
 
-/** No span of a node has two alerts that name it. */
-function judgeNamed(sent: readonly Sent[], model: Model): void {
+/** The cause by which it was silent, where that went on from before it opened until it must have been decided about. */
+function silencedBy(
+  { sent, openedMs, endedMs }: IncidentSeen,
+  model: Model,
+  { place, untilMs }: { place: number; untilMs: number },
+): CauseSpan[] {
+  const decidedMs = openedMs + HOLD_MS + SLACK_MS;
+  if (sent.some(({ event }) => event === 'incident.opened') || (endedMs ?? untilMs) <= decidedMs) return [];
+  const before = model.at(place, openedMs);
+  const isTheSame = !model.phases[place]?.some(({ fromMs }) => fromMs > openedMs && fromMs <= decidedMs);
+  return before && isTheSame ? [before] : [];
+}
+
+/** The spans that alerts name. None has two. */
+function judgeNamed(sent: readonly Sent[], model: Model): Set<CauseSpan> {
   const spans = new Set<CauseSpan>();
   for (const { place, atMs, object } of sent) {
     if (object === undefined) continue;
@@ -177,4 +197,5 @@ function judgeNamed(sent: readonly Sent[], model: Model): void {
     expect(spans.has(span)).toBe(false);
     spans.add(span);
   }
+  return spans;
 }

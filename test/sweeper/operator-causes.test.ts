@@ -1,6 +1,8 @@
 // One cause that an operator sees, one alert at each endpoint (docs/contract/incidents.md, "Causes that the operator sees"): by the
 // beat path and the sweep on a real database.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { DAY_MS } from '../../src/domain/retention.ts';
+import { RETENTION_RULES } from '../../src/store/upkeep/retention.ts';
 import { sweepHeldAlerts } from '../../src/sweeper/upkeep/sweep-held-alerts.ts';
 import type { History } from '../api/explain-history.ts';
 import { drain, makeSweep, moveClock } from '../support/sweeper-fixture.ts';
@@ -288,6 +290,43 @@ describe('the end of a cause', () => {
     await fixture.pass(2 * MINUTE);
     expect(await eventsOf([none, other])).toEqual(['incident.opened', 'incident.opened']);
   });
+});
+
+it('a cause is kept for 30 days after its end, with what was kept of its alerts; one that goes on is kept', async () => {
+  const { pool } = fixture.clock;
+  const histories = await makeMany(2);
+  await losesNode(histories, 'worker-old');
+  const { rows } = await pool.query(`select cause_id from operator_causes where object = 'worker-old'`);
+  const causeId = rows[0]?.cause_id;
+  const tables = ['caused_monitors', 'operator_causes', 'cause_alerts'];
+  const counts = async () => {
+    const found = tables.map(async (table) => {
+      const of = await pool.query(`select count(*)::integer as count from ${table} where cause_id = $1`, [
+        causeId,
+      ]);
+      return of.rows[0].count;
+    });
+    return await Promise.all(found);
+  };
+  const retire = async () => {
+    for (const what of tables.slice(0, 2))
+      await RETENTION_RULES.find((rule) => rule.what === what)?.retire(pool, 1_000);
+  };
+  await retire();
+  expect(await counts()).toEqual([2, 1, 1]);
+  await fixture.see([]);
+  const age = async (days: number) => {
+    for (const table of tables.slice(0, 2))
+      await pool.query(`update ${table} set ended_ms = ended_ms - $2 where cause_id = $1`, [
+        causeId,
+        days * DAY_MS,
+      ]);
+    await retire();
+  };
+  await age(29);
+  expect(await counts()).toEqual([2, 1, 1]);
+  await age(2);
+  expect(await counts()).toEqual([0, 0, 0]);
 });
 
 describe('beside a cause', () => {

@@ -65,7 +65,10 @@ const ADVICE: Record<ProblemCode, readonly [when: string, action: string]> = {
     'The resource has changed since the read that gave the ETag in `If-Match`, the stated version is not the current one, or the default is not the expected endpoint.',
     'Read the resource again, decide again, and send the new ETag.',
   ],
-  payload_too_large: ['The body is larger than 16 KiB after decompression.', 'Send a smaller body.'],
+  payload_too_large: [
+    'The body is larger than 16 KiB after decompression, or than the operation takes.',
+    'Send a smaller body.',
+  ],
   unsupported_media_type: [
     'The body is not `application/json` in UTF-8, or its content encoding is neither plain nor gzip.',
     'Send JSON, plain or with `Content-Encoding: gzip`.',

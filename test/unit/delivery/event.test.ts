@@ -131,6 +131,28 @@ describe('the body of a webhook', () => {
     expect(incident.summary).toBe(`No beat for 2 hours. ${words}`);
   });
 
+  it.each([
+    [1, 'node_not_ready', 'worker-3', 'Node worker-3 is not ready.'],
+    [20, 'node_not_ready', 'worker-3', 'Node worker-3 is not ready; it concerns 20 monitors.'],
+    [2, 'namespace_terminating', 'shop', 'Namespace shop is being deleted; it concerns 2 monitors.'],
+    [2, 'image_cannot_be_pulled', 'shop/app:1', 'Image shop/app:1 cannot be pulled; it concerns 2 monitors.'],
+    [2, 'quota_exceeded', 'shop/pods', 'Quota shop/pods is exceeded; it concerns 2 monitors.'],
+  ] as const)('names the cause that the operator sees: %i by %s', (monitors, cause, object, words) => {
+    const input = { ...event({}), cause: { causeId: 'secret', cause, object, monitors } };
+    const { data } = JSON.parse(buildIncidentEvent(input));
+    expect(data.cause).toEqual({ cause, object, monitors });
+    expect(data.incident.summary).toBe(`No beat for 2 hours. ${words}`);
+  });
+
+  it('a body that is too long keeps its cause', () => {
+    const object = '\u{1f600}'.repeat(512);
+    const cause = { causeId: 'secret', cause: 'image_cannot_be_pulled', object, monitors: 9_999 } as const;
+    const long = '☂'.repeat(6_000);
+    const body = buildIncidentEvent({ ...event({ name: long, labels: LABELS }, long), cause });
+    expect(Buffer.byteLength(body)).toBeLessThanOrEqual(MAX_EVENT_BYTES);
+    expect(JSON.parse(body).data.cause.object).toBe(object);
+  });
+
   it('a body that is too long keeps what says that the object is gone', () => {
     const long = '☂'.repeat(6_000);
     const origin = { kind: 'Monitor', namespace: 'n'.repeat(63), name: 'm'.repeat(253), uid: 'u' } as const;

@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { hasCluster } from '../kube/cluster.ts';
+import { compileCache } from '../support/compile-cache.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type BeatFixture, KUBECTL_BEAT, openBeatFixture } from './kubectl-beat-fixture.ts';
 
@@ -22,7 +23,7 @@ describe.skipIf(!hasCluster)('kubectl beat dashboard', () => {
   async function start(path: string, ...more: string[]): Promise<{ child: ChildProcess; line: string }> {
     const { namespace, kubeconfig, folder } = fixture;
     const args = [KUBECTL_BEAT, 'dashboard', '-n', namespace, '--kubeconfig', kubeconfig, ...more];
-    const child = spawn(process.execPath, args, { env: { PATH: path, HOME: folder } });
+    const child = spawn(process.execPath, args, { env: { PATH: path, HOME: folder, ...compileCache } });
     onTestFinished(() => void child.kill('SIGKILL'));
     const [line] = (await once(createInterface(child.stdout), 'line')) as [string];
     return { child, line };
@@ -85,7 +86,7 @@ describe.skipIf(!hasCluster)('kubectl beat dashboard', () => {
     const path = await programs('foreground', `echo $$ > ${running}; exec sleep 600`);
     const { namespace, kubeconfig, folder } = fixture;
     const args = [KUBECTL_BEAT, 'dashboard', '-n', namespace, '--kubeconfig', kubeconfig, '--open'];
-    const child = spawn(process.execPath, args, { env: { PATH: path, HOME: folder } });
+    const child = spawn(process.execPath, args, { env: { PATH: path, HOME: folder, ...compileCache } });
     onTestFinished(() => void child.kill('SIGKILL'));
     const pid = await waitFor(async () => existsSync(running) && (await readFile(running, 'utf8')).trim(), {
       what: 'the browser runs',

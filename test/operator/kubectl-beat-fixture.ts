@@ -14,6 +14,7 @@ import { RULES } from '../../src/operator/kinds/rule/rule-object.ts';
 import { adminKubeconfig } from '../kube/cluster.ts';
 import { mountAccount, serviceAccounts, tokenOf, trustCluster } from '../kube/service-accounts.ts';
 import { openApiFixture } from '../support/api-fixture.ts';
+import { compileCache } from '../support/compile-cache.ts';
 import { type Outcome, runProgram } from '../support/run-program.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type OperatorFixture, openOperatorFixture, type TestOperator } from './operator-fixture.ts';
@@ -86,7 +87,7 @@ export async function openBeatFixture(): Promise<BeatFixture> {
   });
   const beatctlAs = async (file: string, ...args: string[]) => {
     const outcome = await runProgram(process.execPath, [KUBECTL_BEAT, ...args, '--namespace', namespace], {
-      env: { PATH: process.env.PATH, HOME: folder, KUBECONFIG: file },
+      env: { PATH: process.env.PATH, HOME: folder, KUBECONFIG: file, ...compileCache },
     });
     requireNoSecret(args, outcome);
     return outcome;

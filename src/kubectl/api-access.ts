@@ -7,7 +7,7 @@ import type { Cluster } from './cluster.ts';
 import type { Option } from './option.ts';
 import { type Forward, type ForwardOptions, forwardService } from './port-forward.ts';
 import { attempt, Refusal } from './refusal.ts';
-import type { Release } from './release.ts';
+import { apiServiceOf, type Release } from './release.ts';
 
 export const ROLES = ['viewer', 'member', 'owner'] as const;
 export type Role = (typeof ROLES)[number];
@@ -133,8 +133,7 @@ export async function openAddress(
   if (cluster.api.url !== undefined) {
     return { url: cluster.api.url, isTunnel: false, fault: () => undefined, close: async () => undefined };
   }
-  const service = { namespace: release.namespace, name: `${release.name}-api` };
-  const forward = await forwardService(cluster, service, options);
+  const forward = await forwardService(cluster, apiServiceOf(release), options);
   const scheme = forward.isTls ? 'https' : 'http';
   return {
     url: `${scheme}://127.0.0.1:${forward.port}`,

@@ -1,7 +1,6 @@
 #!/usr/bin/env node
 // The entry point of the plugin `kubectl-beat`: finds the command, reads its arguments, prints its result or why there is
 // none. No module imports it.
-import { Cluster } from './cluster.ts';
 import type { Call, Command, Result } from './command.ts';
 import { ACK } from './commands/ack.ts';
 import { DASHBOARD } from './commands/dashboard.ts';
@@ -47,6 +46,8 @@ async function main([name = '--help', ...args]: string[]): Promise<number> {
   if (operands.length !== command.operands.length) {
     throw new Refusal(`The command is \`${usageOf(command)}\`: \`kubectl beat ${name} --help\` says more.`);
   }
+  // The client of the cluster is most of what there is to load: help and wrong arguments need none of it.
+  const { Cluster } = await import('./cluster.ts');
   const cluster = new Cluster({
     file: textOf(values, 'kubeconfig'),
     context: textOf(values, 'context'),

@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { PassThrough } from 'node:stream';
-import { type KubeConfig, PortForward } from '@kubernetes/client-node';
+import type { KubeConfig } from '@kubernetes/client-node';
 import type { Cluster } from './cluster.ts';
 import { PODS, type PodObject, SERVICES, type ServiceObject } from './objects.ts';
 import { attempt, Refusal } from './refusal.ts';
@@ -180,6 +180,7 @@ async function connect(
   errors.on('data', (data: Buffer) => {
     if (data.length > 0) report(describeFault(data.toString().trim(), target));
   });
+  const { PortForward } = await import('@kubernetes/client-node');
   const opened = await new PortForward(config)
     .portForward(namespace, pod, [port], fromPod, errors, socket)
     .catch((error: unknown) => {

@@ -17,6 +17,11 @@ export const RELEASE_OPTION: Option = {
   text: 'the installation; default: the one that manages the object',
 };
 
+/** The Service of the chart that leads to the api. */
+export function apiServiceOf({ namespace, name }: Release): { namespace: string; name: string } {
+  return { namespace, name: `${name}-api` };
+}
+
 /** Throws a Refusal if nothing names one, or not in its form. */
 export function findRelease(
   stated: string | undefined,

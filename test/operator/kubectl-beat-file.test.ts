@@ -21,8 +21,7 @@ describe.skipIf(!hasCluster)('the file kubectl-beat', () => {
     kubectl = join((await findControlPlaneBinaries(() => undefined)) ?? '', 'kubectl');
     const built = await runProgram(process.execPath, [BUILD, '--out', folder]);
     expect(built, built.stderr).toMatchObject({ code: 0, stdout: `${join(folder, 'kubectl-beat')}\n` });
-    await fixture.createMonitor('worker', { intervalSeconds: 3_600, callback: { kind: 'disabled' } });
-    await fixture.monitorBecomes('worker', 'Ready', 'True');
+    await fixture.createReady('worker');
   });
   afterAll(async () => {
     await fixture?.close();

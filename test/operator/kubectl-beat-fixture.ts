@@ -9,11 +9,17 @@ import { stringify } from 'yaml';
 import { writeKubeconfigWithApi } from '../../src/dev/control-plane/kubeconfig-api.ts';
 import type { KubeObject, KubeResource } from '../../src/kube/kube-object.ts';
 import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
+import { MONITORS, type MonitorObject } from '../../src/operator/kinds/monitor/monitor-object.ts';
+import { RULES } from '../../src/operator/kinds/rule/rule-object.ts';
 import { adminKubeconfig } from '../kube/cluster.ts';
 import { mountAccount, serviceAccounts, tokenOf, trustCluster } from '../kube/service-accounts.ts';
 import { openApiFixture } from '../support/api-fixture.ts';
+import { compileCache } from '../support/compile-cache.ts';
 import { type Outcome, runProgram } from '../support/run-program.ts';
-import { type OperatorFixture, openOperatorFixture } from './operator-fixture.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { type OperatorFixture, openOperatorFixture, type TestOperator } from './operator-fixture.ts';
+
+const SPEC = { intervalSeconds: 3_600, callback: { kind: 'disabled' } };
 
 export const KUBECTL_BEAT = fileURLToPath(new URL('../../src/kubectl/main.ts', import.meta.url));
 
@@ -25,9 +31,20 @@ export interface BeatFixture extends OperatorFixture {
   /** Where the api that trusts the cluster listens. */
   trustingUrl: string;
   folder: string;
-  /** All that was printed so far, by the commands that have no secret to print. */
-  printed: string[];
-  /** Runs `kubectl-beat` from its source, with the administrator's kubeconfig. */
+  /** Starts the operator again after `stopOperator`, or does nothing. */
+  startAgain(): Promise<void>;
+  stopOperator(): Promise<void>;
+  /** Creates a Monitor that alerts nobody, and resolves when it is ready. */
+  createReady(name: string, spec?: object, metadata?: object): Promise<MonitorObject>;
+  /** The same, and reports a failure. Resolves when it is down, with its open incident. */
+  createDown(name: string, metadata?: object): Promise<{ incidentId: string }>;
+  healthBecomes(name: string, health: string): Promise<unknown>;
+  /** Deletes all Monitors and Rules of the namespace: for `afterEach`, so that no test sees those of another. */
+  clear(): Promise<void>;
+  /**
+   * Runs `kubectl-beat` from its source, with the administrator's kubeconfig. Throws if it prints a token or, but for the
+   * command url, a publish address.
+   */
   beatctl(...args: string[]): Promise<Outcome>;
   /** The same, and parses its standard output. Throws if its exit code is not `code`, default 0. */
   beatJson<T>(args: readonly string[], code?: number): Promise<T>;
@@ -61,24 +78,58 @@ export async function openBeatFixture(): Promise<BeatFixture> {
   );
   const issuer = await trustCluster(roles, { folder, tokenFile });
   const { url: trustingUrl } = await apiFixture.startReplica({ publicUrl, issuers: [issuer] });
-  await fixture.startOperator({ release: `${namespace}/beatkeeper` });
+  const startOperator = () => fixture.startOperator({ release: `${namespace}/beatkeeper` });
+  let operator: TestOperator | undefined = await startOperator();
   const kubeconfig = join(folder, 'kubeconfig');
   await writeKubeconfigWithApi(adminKubeconfig, kubeconfig, {
     url: trustingUrl,
     release: `${namespace}/beatkeeper`,
   });
-  const printed: string[] = [];
   const beatctlAs = async (file: string, ...args: string[]) => {
     const outcome = await runProgram(process.execPath, [KUBECTL_BEAT, ...args, '--namespace', namespace], {
-      env: { PATH: process.env.PATH, HOME: folder, KUBECONFIG: file },
+      env: { PATH: process.env.PATH, HOME: folder, KUBECONFIG: file, ...compileCache },
     });
-    if (args[0] !== 'url') printed.push(outcome.stdout, outcome.stderr);
+    requireNoSecret(args, outcome);
     return outcome;
   };
   const beatctl = (...args: string[]) => beatctlAs(kubeconfig, ...args);
+  const { client } = fixture.kube;
+  const createReady = async (name: string, spec: object = {}, metadata: object = {}) => {
+    await fixture.createMonitor(name, { ...SPEC, ...spec }, metadata);
+    return await fixture.monitorBecomes(name, 'Ready', 'True');
+  };
+  const healthBecomes = (name: string, health: string) =>
+    waitFor(async () => (await fixture.monitor(name)).status?.health === health, {
+      what: `${name} is ${health}`,
+    });
+  const createDown = async (name: string, metadata: object = {}) => {
+    await createReady(name, {}, metadata);
+    await fixture.beat(`${name}-beat`, '/fail');
+    await healthBecomes(name, 'down');
+    const openOf = async () => (await fixture.monitor(name)).status?.openIncidents?.[0];
+    const { incidentId = '' } = (await waitFor(openOf, { what: `${name} has an incident` })) ?? {};
+    return { incidentId };
+  };
   return {
     ...fixture,
-    ...{ kubeconfig, plainKubeconfig: adminKubeconfig, trustingUrl, folder, printed, beatctl, beatctlAs },
+    ...{ kubeconfig, plainKubeconfig: adminKubeconfig, trustingUrl, folder, beatctl, beatctlAs },
+    ...{ createReady, createDown, healthBecomes },
+    async stopOperator() {
+      await operator?.stop();
+      operator = undefined;
+    },
+    async startAgain() {
+      operator ??= await startOperator();
+    },
+    async clear() {
+      for (const resource of [MONITORS, RULES]) {
+        const { items } = await client.list<KubeObject>(resource, { namespace });
+        for (const { metadata } of items) await client.delete(resource, { namespace, name: metadata.name });
+        const isEmpty = async () =>
+          (await client.list<KubeObject>(resource, { namespace })).items.length === 0;
+        await waitFor(isEmpty, { what: `no ${resource.plural} are left` });
+      }
+    },
     async beatJson<T>(args: readonly string[], code = 0) {
       const outcome = await beatctl(...args, '-o', 'json');
       if (outcome.code !== code) throw new Error(`exit code ${outcome.code}: ${outcome.stderr}`);
@@ -103,6 +154,15 @@ export async function openBeatFixture(): Promise<BeatFixture> {
       await rm(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** Each test checks what it has printed, whichever command it runs. */
+function requireNoSecret(args: readonly string[], { stdout, stderr }: Outcome): void {
+  const secrets = args[0] === 'url' ? ['eyJ'] : ['eyJ', '/ping/'];
+  for (const text of [stdout, stderr]) {
+    const found = secrets.find((secret) => text.includes(secret));
+    if (found !== undefined) throw new Error(`kubectl beat ${args.join(' ')} prints a secret: ${text}`);
+  }
 }
 
 const RBAC = { apiVersion: 'rbac.authorization.k8s.io/v1', namespaced: true } as const;

@@ -34,12 +34,8 @@ describe.skipIf(!hasCluster)('kubectl beat through a forwarded port', () => {
     kubelet = await startKubelet();
     await createNode();
     await createApi();
-    await fixture.createMonitor('worker', { intervalSeconds: 3_600, callback: { kind: 'disabled' } });
-    await fixture.monitorBecomes('worker', 'Ready', 'True');
-    await fixture.beat('worker-beat', '/fail');
-    await waitFor(async () => (await fixture.monitor('worker')).status?.health === 'down', {
-      what: 'the worker is down',
-    });
+    await fixture.createReady('worker');
+    await reportFailure();
   });
   afterAll(async () => {
     await fixture?.kube.client.delete(PODS, pod());
@@ -77,6 +73,13 @@ describe.skipIf(!hasCluster)('kubectl beat through a forwarded port', () => {
     await setReady('True');
   }
 
+  /** The worker has an open incident then, whatever it had before. */
+  async function reportFailure(): Promise<void> {
+    await fixture.beat('worker-beat', '/fail');
+    const isOpen = async () => (await fixture.monitor('worker')).status?.openIncidents?.length;
+    await waitFor(isOpen, { what: 'an incident is open' });
+  }
+
   async function setReady(status: 'True' | 'False'): Promise<void> {
     const change = { status: { phase: 'Running', conditions: [{ type: 'Ready', status }] } };
     await fixture.kube.client.mergePatch(PODS, pod(), change, { subresource: 'status' });
@@ -92,7 +95,37 @@ describe.skipIf(!hasCluster)('kubectl beat through a forwarded port', () => {
   it('send reaches a publish address whose name only the cluster knows', async () => {
     const { code, stdout, stderr } = await fixture.beatctlAs(fixture.plainKubeconfig, 'send', 'worker');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    expect(stdout).toContain('Accepted as beat 2 of worker (success)');
+    expect(stdout).toMatch(/Accepted as beat \d+ of worker \(success\)/);
+  });
+
+  it('send opens no port to another Service, whatever the Secret names', async () => {
+    await fixture.createReady('led-astray');
+    await fixture.stopOperator();
+    onTestFinished(() => fixture.startAgain());
+    const secrets = { apiVersion: 'v1', kind: 'Secret', plural: 'secrets', namespaced: true };
+    const ref = { namespace: fixture.namespace, name: 'led-astray-beat' };
+    const forwarded = kubelet.forwarded.length;
+    for (const [service, namespace] of [
+      ['beatkeeper-api', 'kube-system'],
+      ['kubernetes', fixture.namespace],
+    ]) {
+      const url = `http://${service}.${namespace}.svc.cluster.local/ping/2f5f3c3a-1e11-4c59-9d62-3d0b9f4e8a6f`;
+      const data = { url: Buffer.from(url).toString('base64') };
+      await fixture.kube.client.mergePatch(secrets, ref, { data });
+      const { code, stdout, stderr } = await fixture.beatctlAs(fixture.plainKubeconfig, 'send', 'led-astray');
+      expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+      expect(stderr).toContain(
+        `leads to the Service ${service} in the namespace ${namespace}, which is not that of the release ${fixture.namespace}/beatkeeper`,
+      );
+    }
+    expect(kubelet.forwarded).toHaveLength(forwarded);
+  });
+
+  it('send takes the release that --release states', async () => {
+    const args = ['send', 'worker', '--release', `${fixture.namespace}/other`];
+    const { code, stderr } = await fixture.beatctlAs(fixture.plainKubeconfig, ...args);
+    expect(code).toBe(2);
+    expect(stderr).toContain(`which is not that of the release ${fixture.namespace}/other`);
   });
 
   it('an account with no more rights than it needs explains and acknowledges, with the token that it may have', async () => {
@@ -100,9 +133,7 @@ describe.skipIf(!hasCluster)('kubectl beat through a forwarded port', () => {
     const kubeconfig = await fixture.kubeconfigOf('member-of-the-team', rules);
     const explained = await fixture.beatctlAs(kubeconfig, 'explain', 'worker');
     expect(explained, explained.stderr).toMatchObject({ code: 0 });
-    await fixture.beat('worker-beat', '/fail');
-    const isOpen = async () => (await fixture.monitor('worker')).status?.openIncidents?.length;
-    await waitFor(isOpen, { what: 'an incident is open' });
+    await reportFailure();
     const acknowledged = await fixture.beatctlAs(kubeconfig, 'ack', 'worker');
     expect(acknowledged, acknowledged.stderr).toMatchObject({ code: 0 });
     expect(acknowledged.stdout).toContain('acknowledged: ');
@@ -166,6 +197,7 @@ describe.skipIf(!hasCluster)('kubectl beat through a forwarded port', () => {
       /You may not change the Monitor worker/,
     ],
   ])('an account with %s is told so in one sentence', async (title, rules, args, sentence) => {
+    await reportFailure();
     const kubeconfig = await fixture.kubeconfigOf(title.replaceAll(' ', '-').toLowerCase(), rules);
     const { code, stdout, stderr } = await fixture.beatctlAs(kubeconfig, ...args);
     expect(code).toBe(2);
@@ -183,18 +215,22 @@ describe.skipIf(!hasCluster)('kubectl beat through a forwarded port', () => {
   });
 
   it('what the node says of a port where nobody listens is in the refusal', async () => {
+    await reportFailure();
     kubelet.refusal = 'connection refused inside of the pod';
+    onTestFinished(() => {
+      kubelet.refusal = undefined;
+    });
     const { code, stderr } = await fixture.beatctlAs(fixture.plainKubeconfig, 'ack', 'worker');
-    kubelet.refusal = undefined;
     expect(code).toBe(2);
     expect(stderr).toContain('The port of the pod beatkeeper-api-0');
     expect(stderr).toContain('connection refused inside of the pod');
   });
 
   it('without a ready pod the refusal names the Service', async () => {
+    await reportFailure();
     await setReady('False');
+    onTestFinished(() => setReady('True'));
     const { code, stderr } = await fixture.beatctlAs(fixture.plainKubeconfig, 'ack', 'worker');
-    await setReady('True');
     expect(code).toBe(2);
     expect(stderr).toContain(
       `No pod of the Service beatkeeper-api in the namespace ${fixture.namespace} is ready`,

@@ -5,18 +5,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { writeKubeconfigWithApi } from '../../src/dev/control-plane/kubeconfig-api.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { listen } from '../support/listen.ts';
-import { waitFor } from '../support/wait-for.ts';
 import { type BeatFixture, openBeatFixture } from './kubectl-beat-fixture.ts';
 
 describe.skipIf(!hasCluster)('kubectl beat where the API cannot help', () => {
   let fixture: BeatFixture;
   beforeAll(async () => {
     fixture = await openBeatFixture();
-    await fixture.createMonitor('worker', { intervalSeconds: 3_600, callback: { kind: 'disabled' } });
-    await fixture.monitorBecomes('worker', 'Ready', 'True');
-    await fixture.beat('worker-beat', '/fail');
-    const isDown = async () => (await fixture.monitor('worker')).status?.health === 'down';
-    await waitFor(isDown, { what: 'the worker is down' });
+    await fixture.createDown('worker');
   });
   afterAll(async () => {
     await fixture?.close();

@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { findFreePort } from '../../src/dev/processes/free-port.ts';
 import type { HealthReport } from '../../src/telemetry/readiness.ts';
+import { compileCache } from './compile-cache.ts';
 import { waitFor } from './wait-for.ts';
 
 const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
@@ -37,6 +38,7 @@ export async function startRole(
     stdio: ['ignore', 'pipe', 'inherit'],
     env: {
       PATH: process.env.PATH,
+      ...compileCache,
       HOST: '127.0.0.1',
       PORT: String(port),
       BEATKEEPER_HEALTH_PORT: String(healthPort),

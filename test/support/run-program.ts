@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isDistributed } from '../../src/store/postgres/engine.ts';
+import { compileCache } from './compile-cache.ts';
 
 const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
@@ -58,6 +59,6 @@ export function runRole(
 ): Promise<Outcome> {
   const engine = isDistributed() ? 'citus' : 'postgres';
   return runProgram(process.execPath, [join(folder, 'src', 'main.ts'), ...args], {
-    env: { PATH: process.env.PATH, BEATKEEPER_DATABASE_ENGINE: engine, ...env },
+    env: { PATH: process.env.PATH, ...compileCache, BEATKEEPER_DATABASE_ENGINE: engine, ...env },
   });
 }

@@ -7,6 +7,7 @@ import { isNotFound } from '../../kube/kube-error.ts';
 import { type ApiAccess, chooseRoles, openApi, ROLE_OPTION } from '../api-access.ts';
 import type { Cluster } from '../cluster.ts';
 import type { Command, Result } from '../command.ts';
+import { isMonitorOf, type MonitorRecord, readMonitorAtApi, readRecord } from '../monitor-at-api.ts';
 import { type MonitorObject, NAMESPACES } from '../objects.ts';
 import { ALL_NAMESPACES, isGiven, textOf } from '../option.ts';
 import { Refusal } from '../refusal.ts';
@@ -31,14 +32,15 @@ export const ACK: Command = {
     // No name of an object has an underscore.
     const target = operand.startsWith('inc_')
       ? await findIncident(cluster, operand, isGiven(values, 'all-namespaces'))
-      : await findOpenIncidents(cluster, operand);
-    if (target.incidentIds.length === 0) return describeAcknowledged(operand, []);
+      : await findMonitor(cluster, operand);
+    if (target === undefined) return describeAcknowledged(operand, []);
     const release = findRelease(textOf(values, 'release'), cluster.api, target.monitors);
     const access = await openApi(cluster, release, roles);
     try {
+      const { incidentIds, project } = await target.confirm(access);
       const acknowledged: Incident[] = [];
-      for (const incidentId of target.incidentIds) {
-        acknowledged.push(await acknowledge(access, { incidentId, project: target.project, note }));
+      for (const incidentId of incidentIds) {
+        acknowledged.push(await acknowledge(access, { incidentId, project, note }));
       }
       return describeAcknowledged(operand, acknowledged);
     } finally {
@@ -48,37 +50,66 @@ export const ACK: Command = {
 };
 
 interface Target {
-  incidentIds: string[];
-  /** Id or name. */
-  project: string;
   /** Those that may say which release it is. */
   monitors: MonitorObject[];
+  /** Asks the API which incidents these are: a status may be forged. Throws a Refusal for those of something else. */
+  confirm(access: ApiAccess): Promise<{ incidentIds: string[]; project: string }>;
 }
 
-async function findOpenIncidents(cluster: Cluster, name: string): Promise<Target> {
+/** Undefined: it has no open incident. */
+async function findMonitor(cluster: Cluster, name: string): Promise<Target | undefined> {
   const monitor = await cluster.readMonitor(name);
-  const { openIncidents = [], projectId } = monitor.status ?? {};
+  if ((monitor.status?.openIncidents ?? []).length === 0) return undefined;
   return {
-    incidentIds: openIncidents.map(({ incidentId }) => incidentId),
-    project: projectId ?? '',
     monitors: [monitor],
+    async confirm(access) {
+      const { projectId, status } = await readMonitorAtApi(access, monitor);
+      return {
+        incidentIds: status.openIncidents.map(({ incidentId }) => incidentId),
+        project: projectId,
+      };
+    },
   };
 }
 
 /** The Monitor that lists it names the project; an incident that is over is in the project of the namespace. */
 async function findIncident(cluster: Cluster, incidentId: string, isEverywhere: boolean): Promise<Target> {
   const monitors = await cluster.listMonitors(isEverywhere);
-  const lists = (monitor: MonitorObject) =>
-    monitor.status?.openIncidents?.some((one) => one.incidentId === incidentId) === true;
-  const named =
-    monitors.find(lists) ?? (isEverywhere ? undefined : monitors.find((one) => one.status?.projectId));
-  if (named === undefined && isEverywhere) {
+  const [listing, ...others] = monitors.filter(({ status }) =>
+    status?.openIncidents?.some((one) => one.incidentId === incidentId),
+  );
+  if (listing !== undefined && others.length > 0) {
+    const names = [listing, ...others].map(({ metadata }) => `${metadata.namespace}/${metadata.name}`);
+    throw new Refusal(
+      `The statuses of several Monitors list the incident ${incidentId} (${names.join(', ')}), and one can be right: acknowledge it by the name of its Monitor.`,
+    );
+  }
+  if (listing === undefined && isEverywhere) {
     throw new Refusal(
       `No Monitor has the incident ${incidentId} open: \`kubectl beat status -A -o json\` lists them.`,
     );
   }
+  const named = listing ?? monitors.find(({ status }) => status?.projectId);
   const project = named?.status?.projectId ?? (await projectOfNamespace(cluster));
-  return { incidentIds: [incidentId], project, monitors: named === undefined ? monitors : [named] };
+  return {
+    monitors: listing === undefined ? monitors : [listing],
+    async confirm(access) {
+      const { monitorId } = await readIncident(access, { incidentId, project });
+      const record = await readRecord(access, { monitorId, project });
+      const isRight =
+        listing === undefined ? record.origin?.namespace === cluster.namespace : isMonitorOf(listing, record);
+      if (!isRight) throw new Refusal(describeStranger(incidentId, record));
+      return { incidentIds: [incidentId], project };
+    },
+  };
+}
+
+function describeStranger(incidentId: string, { monitorId, origin }: MonitorRecord): string {
+  if (origin === undefined) {
+    return `The incident ${incidentId} is of the monitor ${monitorId}, which no Monitor declares: acknowledge it through the API.`;
+  }
+  const { namespace, name } = origin;
+  return `The incident ${incidentId} is of the Monitor ${name} in the namespace ${namespace}: acknowledge it with \`kubectl beat ack ${name} -n ${namespace}\`.`;
 }
 
 /** The name that the namespace states, else its own. Who may not read namespaces has no annotation of it either. */
@@ -90,20 +121,34 @@ async function projectOfNamespace({ client, namespace }: Cluster): Promise<strin
   return found?.metadata.annotations?.[PROJECT_ANNOTATION] ?? namespace;
 }
 
+interface IncidentRef {
+  incidentId: string;
+  project: string;
+}
+
+async function readIncident(access: ApiAccess, { incidentId, project }: IncidentRef): Promise<Incident> {
+  try {
+    return (await access.client.call('getIncident', { params: { incidentId } }, { project })).body;
+  } catch (error) {
+    throw access.explain(error, noIncident(incidentId));
+  }
+}
+
 async function acknowledge(
   access: ApiAccess,
-  { incidentId, project, note }: { incidentId: string; project: string; note: string | undefined },
+  { incidentId, project, note }: IncidentRef & { note: string | undefined },
 ): Promise<Incident> {
   const body = note === undefined ? {} : { note };
   const request = { params: { incidentId }, body, idempotencyKey: randomUUID() };
   try {
     return (await access.client.call('acknowledgeIncident', request, { project })).body;
   } catch (error) {
-    throw access.explain(
-      error,
-      `There is no incident ${incidentId} in this project: state the namespace with -n, or -A.`,
-    );
+    throw access.explain(error, noIncident(incidentId));
   }
+}
+
+function noIncident(incidentId: string): string {
+  return `There is no incident ${incidentId} in this project: state the namespace with -n, or -A.`;
 }
 
 export function describeAcknowledged(operand: string, incidents: readonly Incident[]): Result {

@@ -7,13 +7,15 @@ import type { Command } from '../command.ts';
 import { isGiven, textOf } from '../option.ts';
 import { Refusal } from '../refusal.ts';
 import { findRelease, RELEASE_OPTION } from '../release.ts';
+import { type SignInFile, writeSignInFile } from '../sign-in-file.ts';
 import { formatJson } from '../table.ts';
 
 export const DASHBOARD: Command = {
   name: 'dashboard',
   operands: [],
   summary: 'forwards a port to the dashboard and prints the address that signs in, until Ctrl-C',
-  details: 'The address has a token that is good for ten minutes: it is a secret, like a password.',
+  details:
+    'The address has a token that is good for ten minutes: it is a secret, like a password. --open gives the browser a file of your home, which only you can read and which is gone after a minute.',
   options: [
     { name: 'port', value: 'number', text: 'of this machine; default: a free one' },
     { name: 'open', text: 'opens the address in a browser, and prints it without the token' },
@@ -29,17 +31,19 @@ export const DASHBOARD: Command = {
     const release = findRelease(stated, cluster.api, isNamed ? [] : await cluster.listMonitors(false));
     const token = await createToken(cluster, release, roles);
     const address = await openAddress(cluster, release, { port, onFault: note });
+    let file: SignInFile | undefined;
     try {
       const base = address.url.replace(/\/+$/, '');
-      const isOpened = isGiven(values, 'open') && (await openBrowser(signInUrl(base, token)));
-      if (isGiven(values, 'open') && !isOpened)
-        note('No browser could be opened: open the address yourself.');
+      if (isGiven(values, 'open')) file = await writeSignInFile(signInUrl(base, token));
+      const isOpened = file !== undefined && (await openBrowser(file.path, signal));
+      if (file !== undefined && !isOpened) note('No browser could be opened: open the address yourself.');
       const shown = isOpened ? `${base}/` : signInUrl(base, token);
       print(isJson ? formatJson({ url: shown, port: Number(new URL(base).port) }) : shown);
       note('Ctrl-C ends it.');
       await untilAborted(signal);
       return { json: undefined, text: '' };
     } finally {
+      await file?.remove();
       await address.close();
     }
   },
@@ -68,12 +72,13 @@ function readPort(text: string | undefined): number {
   return port;
 }
 
-/** True if the program that opens addresses took it. */
-async function openBrowser(url: string): Promise<boolean> {
+/** True if the program that opens files took it. One that shows the page itself goes on for as long as it does. */
+async function openBrowser(path: string, signal: AbortSignal): Promise<boolean> {
   const program = process.platform === 'darwin' ? 'open' : 'xdg-open';
-  const child = spawn(program, [url], { stdio: 'ignore', detached: true });
+  const child = spawn(program, [path], { stdio: 'ignore', detached: true });
   return await new Promise((resolve) => {
     child.once('error', () => resolve(false));
     child.once('exit', (code) => resolve(code === 0));
+    signal.addEventListener('abort', () => resolve(true), { once: true });
   });
 }

@@ -3,13 +3,15 @@
 import type { OperationOutput } from '../../contract/operations/operations.ts';
 import { chooseRoles, openApi, ROLE_OPTION } from '../api-access.ts';
 import type { Command } from '../command.ts';
-import { conditionOf, type MonitorObject } from '../objects.ts';
+import { type MonitorRecord, namedMonitor, readMonitorAtApi } from '../monitor-at-api.ts';
+import { conditionOf } from '../objects.ts';
 import { textOf } from '../option.ts';
 import { Refusal } from '../refusal.ts';
 import { findRelease, RELEASE_OPTION } from '../release.ts';
 import { formatDuration, formatTable, formatTime } from '../table.ts';
 
 export type Explanation = OperationOutput<'explainMonitor'>;
+export type OpenIncidents = MonitorRecord['status']['openIncidents'];
 
 export const EXPLAIN: Command = {
   name: 'explain',
@@ -30,9 +32,12 @@ export const EXPLAIN: Command = {
     const roles = chooseRoles(textOf(values, 'role'), ['viewer', 'member', 'owner']);
     const monitor = await cluster.readMonitor(name);
     try {
-      const explanation = await explain(monitor);
+      const { explanation, openIncidents } = await explain();
       const { namespace } = cluster;
-      return { json: { namespace, name, ...explanation }, text: describeExplanation(explanation, monitor) };
+      return {
+        json: { namespace, name, ...explanation },
+        text: describeExplanation(explanation, openIncidents),
+      };
     } catch (error) {
       // What the object says of itself needs no API.
       const because = conditionOf(monitor, 'Healthy')?.message;
@@ -40,20 +45,16 @@ export const EXPLAIN: Command = {
       throw error;
     }
 
-    async function explain({ status, metadata }: MonitorObject): Promise<Explanation> {
-      const { monitorId, projectId: project } = status ?? {};
-      if (monitorId === undefined || project === undefined) {
-        const why = conditionOf(monitor, 'Ready')?.message ?? 'no operator has looked at it yet';
-        throw new Refusal(`The API has no monitor of the Monitor ${metadata.name} yet: ${why}`);
-      }
-      const access = await openApi(
-        cluster,
-        findRelease(textOf(values, 'release'), cluster.api, [monitor]),
-        roles,
-      );
+    async function explain(): Promise<{ explanation: Explanation; openIncidents: OpenIncidents }> {
+      // Without one there is nothing to ask, and nobody needs a token.
+      namedMonitor(monitor);
+      const release = findRelease(textOf(values, 'release'), cluster.api, [monitor]);
+      const access = await openApi(cluster, release, roles);
       try {
+        const { monitorId, projectId: project, status } = await readMonitorAtApi(access, monitor);
         const request = { params: { monitorId }, query: at === undefined ? {} : { at } };
-        return (await access.client.call('explainMonitor', request, { project })).body;
+        const answer = await access.client.call('explainMonitor', request, { project });
+        return { explanation: answer.body, openIncidents: status.openIncidents };
       } catch (error) {
         throw access.explain(error);
       } finally {
@@ -73,9 +74,8 @@ function readMoment(text: string | undefined): string | undefined {
 }
 
 /** The sentence first, then what it follows from. */
-export function describeExplanation(explanation: Explanation, monitor: MonitorObject): string {
+export function describeExplanation(explanation: Explanation, openIncidents: OpenIncidents): string {
   const { because, deadline, rules, silence } = explanation;
-  const incidents = monitor.status?.openIncidents ?? [];
   const sections = [
     because,
     deadline.parts.length === 0 ? undefined : describeDeadline(deadline),
@@ -96,8 +96,8 @@ export function describeExplanation(explanation: Explanation, monitor: MonitorOb
       ]),
     ),
     section(
-      'Open incidents, as the Monitor lists them now',
-      incidents.map(({ incidentId, kind, severity, state, openedAt }) => [
+      'Open incidents now',
+      openIncidents.map(({ incidentId, kind, severity, state, openedAt }) => [
         incidentId,
         kind,
         severity,

@@ -1,11 +1,11 @@
 // `kubectl beat send`: one beat to the publish address of a Monitor.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Agent, request } from 'undici';
 import { type BeatAddress, openBeatAddress } from '../beat-address.ts';
 import type { Command, Result } from '../command.ts';
 import { isGiven, type Option, textOf, type Values } from '../option.ts';
 import { Refusal } from '../refusal.ts';
+import { findRelease, RELEASE_OPTION } from '../release.ts';
 import { formatTime } from '../table.ts';
 import { readPublishUrl } from './url.ts';
 
@@ -22,6 +22,7 @@ const OPTIONS: readonly Option[] = [
     isRepeatable: true,
     text: 'a number for the rules; repeatable',
   },
+  RELEASE_OPTION,
 ];
 
 export const SEND: Command = {
@@ -32,8 +33,12 @@ export const SEND: Command = {
   options: OPTIONS,
   async run({ cluster, operands: [name = ''], values, signal }) {
     const beat = readBeat(values);
-    const publishUrl = await readPublishUrl(cluster, await cluster.readMonitor(name));
-    const address = await openBeatAddress(cluster, publishUrl);
+    const monitor = await cluster.readMonitor(name);
+    const publishUrl = await readPublishUrl(cluster, monitor);
+    const stated = textOf(values, 'release');
+    const address = await openBeatAddress(cluster, publishUrl, () =>
+      findRelease(stated, cluster.api, [monitor]),
+    );
     try {
       const accepted = await sendBeat(address, beat, signal);
       return describeBeat({ namespace: cluster.namespace, name, status: beat.status, ...accepted });
@@ -109,6 +114,7 @@ async function sendBeat(address: BeatAddress, beat: Beat, signal: AbortSignal): 
 type Answer = { accepted: Accepted } | { fault: string; isPassing: boolean };
 
 async function sendOnce({ url, isTunnel }: BeatAddress, beat: Beat, key: string): Promise<Answer> {
+  const { Agent, request } = await import('undici');
   const agent = new Agent(isTunnel ? { connect: { rejectUnauthorized: false } } : {});
   try {
     const { statusCode, body } = await request(url, {

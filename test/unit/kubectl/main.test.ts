@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
+import { compileCache } from '../../support/compile-cache.ts';
 import { listen } from '../../support/listen.ts';
 import { runProgram } from '../../support/run-program.ts';
 
@@ -41,7 +42,9 @@ describe('kubectl-beat', () => {
   afterAll(() => rmSync(folder, { recursive: true }));
 
   const run = (args: readonly string[], env: NodeJS.ProcessEnv = { KUBECONFIG: kubeconfig }) =>
-    runProgram(process.execPath, [MAIN, ...args], { env: { PATH: process.env.PATH, HOME: folder, ...env } });
+    runProgram(process.execPath, [MAIN, ...args], {
+      env: { PATH: process.env.PATH, HOME: folder, ...compileCache, ...env },
+    });
 
   it.each([[[]], [['--help']], [['help']]])('with %j it prints the commands', async (args) => {
     const { code, stdout, stderr } = await run(args);

@@ -1,7 +1,7 @@
 // The parts of `kubectl beat` that need no cluster: tables, durations, options, kubeconfigs, releases.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { withApi } from '../../../src/dev/control-plane/kubeconfig-api.ts';
@@ -9,7 +9,9 @@ import { readDurationSeconds } from '../../../src/kubectl/duration.ts';
 import { loadContext } from '../../../src/kubectl/kubeconfig.ts';
 import { ALL_NAMESPACES, COMMON_OPTIONS, readArguments } from '../../../src/kubectl/option.ts';
 import { findRelease } from '../../../src/kubectl/release.ts';
+import { writeSignInFile } from '../../../src/kubectl/sign-in-file.ts';
 import { formatDuration, formatJson, formatTable, printable } from '../../../src/kubectl/table.ts';
+import { waitFor } from '../../support/wait-for.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'kubectl-beat-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -188,5 +190,13 @@ describe('the release', () => {
 
   it('where nothing names one, the refusal says how to', () => {
     expect(() => findRelease(undefined, {}, [])).toThrow('state it with --release');
+  });
+});
+
+describe('the file that signs in', () => {
+  it('is gone after its time', async () => {
+    const file = await writeSignInFile('http://a.example/sign-in#token=x', { folder, keptMs: 1 });
+    await waitFor(() => !existsSync(dirname(file.path)), { what: 'it is gone' });
+    await file.remove();
   });
 });

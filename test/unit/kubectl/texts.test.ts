@@ -8,7 +8,9 @@ import { describeMaintenance, readWindow } from '../../../src/kubectl/commands/m
 import { describeReplay } from '../../../src/kubectl/commands/replay.ts';
 import { describeBeat, readBeat } from '../../../src/kubectl/commands/send.ts';
 import { describeStatus, toStatusItems } from '../../../src/kubectl/commands/status.ts';
+import { isMonitorOf } from '../../../src/kubectl/monitor-at-api.ts';
 import type { MonitorObject, RuleObject } from '../../../src/kubectl/objects.ts';
+import { signInPage } from '../../../src/kubectl/sign-in-file.ts';
 
 const NOW_MS = Date.parse('2026-11-21T12:45:00Z');
 
@@ -118,9 +120,16 @@ describe('the text of explain', () => {
     ],
     silence: [{ reason: 'maintenance', until: '2026-11-21T14:00:00Z', note: 'A window runs.' }],
   };
+  const incident = {
+    incidentId: 'inc_worker',
+    kind: 'rule_violation',
+    state: 'open',
+    severity: 'warning',
+    openedAt: '2026-11-21T12:41:43Z',
+  } as const;
 
   it('the sentence is first, then the sum of the deadline, the rules, what is silent, and incidents', () => {
-    const text = describeExplanation(explanation, monitor('worker', 'up', { severity: 'warning' }));
+    const text = describeExplanation(explanation, [incident]);
     expect(text).toBe(
       [
         'Up: the last beat came at 12:00:00 UTC.',
@@ -136,7 +145,7 @@ describe('the text of explain', () => {
         'What keeps alerts back:',
         '  maintenance   until 2026-11-21 14:00:00 UTC   A window runs.',
         '',
-        'Open incidents, as the Monitor lists them now:',
+        'Open incidents now:',
         '  inc_worker   rule_violation   warning   open   since 2026-11-21 12:41:43 UTC',
       ].join('\n'),
     );
@@ -144,7 +153,7 @@ describe('the text of explain', () => {
 
   it('what is empty has no heading', () => {
     const bare = { ...explanation, deadline: { parts: [] }, rules: [], silence: [] };
-    expect(describeExplanation(bare, monitor('worker', 'up'))).toBe(explanation.because);
+    expect(describeExplanation(bare, [])).toBe(explanation.because);
   });
 });
 
@@ -197,6 +206,34 @@ describe('the text of changes', () => {
   it('the address of the dashboard has the token in its fragment, which no server sees', () => {
     const { pathname, hash } = new URL(signInUrl('http://127.0.0.1:8080', 'a.b.c'));
     expect({ pathname, hash }).toEqual({ pathname: '/sign-in', hash: '#token=a.b.c' });
+  });
+});
+
+describe('the page that leads a browser to the dashboard', () => {
+  it('has the address once as a link and once as where it goes, and no markup of the address', () => {
+    const url = `https://a.example/"><script>alert(1)</script>&'#token=x`;
+    const escaped = 'https://a.example/&#34;&#62;&#60;script&#62;alert(1)&#60;/script&#62;&#38;&#39;#token=x';
+    const page = signInPage(url);
+    expect(page).toContain(`content="0;url=${escaped}"`);
+    expect(page).toContain(`href="${escaped}"`);
+    expect(page).not.toContain('<script');
+  });
+});
+
+describe('whose a monitor is', () => {
+  const uid = '3d0b9f4e-8a6f-4c59-9d62-2f5f3c3a1e11';
+  const object = { metadata: { name: 'worker', namespace: 'payments', uid }, spec: {} } as MonitorObject;
+  const origin = { kind: 'Monitor', namespace: 'payments', name: 'worker' } as const;
+
+  it.each([
+    ['has the id that follows from the UID', { monitorId: 'mon_3d0b9f4e8a6f4c599d622f5f3c3a1e11' }, true],
+    ['was taken over', { monitorId: 'by-hand', origin }, true],
+    ['has no origin', { monitorId: 'by-hand' }, false],
+    ['is of another name', { monitorId: 'by-hand', origin: { ...origin, name: 'other' } }, false],
+    ['is of another namespace', { monitorId: 'by-hand', origin: { ...origin, namespace: 'other' } }, false],
+    ['is of another kind', { monitorId: 'by-hand', origin: { ...origin, kind: 'CronJob' as const } }, false],
+  ])('one that %s', (_title, record, isOwn) => {
+    expect(isMonitorOf(object, record)).toBe(isOwn);
   });
 });
 

@@ -32,10 +32,10 @@ export interface PassedWrite {
   method: string;
   path: string;
   body: string;
+  /** When it came, ms of the process's clock. */
+  startedAtMs: number;
   /** Of the answer of the API server; undefined while there is none. */
   status: number | undefined;
-  /** When the API server answered, ms of the process's clock. */
-  answeredAtMs: number | undefined;
 }
 
 interface OpenWatch {
@@ -189,8 +189,7 @@ export class ClusterGate {
     if (to.destroyed) return;
     const write = this.#note(call, body);
     const onward = this.#send(call, headers, async (answer) => {
-      if (write !== undefined)
-        Object.assign(write, { status: answer.statusCode, answeredAtMs: performance.now() });
+      if (write !== undefined) write.status = answer.statusCode;
       await this.after(call);
       to.writeHead(answer.statusCode ?? 502, answer.headers);
       answer.on('error', () => to.destroy());
@@ -204,7 +203,7 @@ export class ClusterGate {
 
   #note({ method, path }: GateCall, body: Buffer): PassedWrite | undefined {
     if (method === 'GET' || /\/(leases|events)\b/.test(path)) return undefined;
-    const write = { method, path, body: body.toString(), status: undefined, answeredAtMs: undefined };
+    const write = { method, path, body: body.toString(), startedAtMs: performance.now(), status: undefined };
     this.writes.push(write);
     return write;
   }

@@ -4,7 +4,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type BackoffOptions, backoffMs } from './backoff.ts';
 import type { KubeClient, WatchEvent } from './kube-client.ts';
-import { isExpired, isForbidden, isNamespaceMissing, KubeError } from './kube-error.ts';
+import { isExpired, isForbidden, isNamespaceMissing, isNotFound, KubeError } from './kube-error.ts';
 import { type KubeLog, silentLog } from './kube-log.ts';
 import type { KubeMetrics } from './kube-metrics.ts';
 import { type KubeObject, type KubeResource, objectKey, withoutManagedFields } from './kube-object.ts';
@@ -142,7 +142,11 @@ export class Reflector<T extends KubeObject> {
   /** Why there is no watch, while `isFailing`. */
   get failure(): string | undefined {
     if (!this.isFailing) return undefined;
-    return this.#lastError instanceof Error ? this.#lastError.message : String(this.#lastError);
+    const { plural } = this.#options.resource;
+    const error = this.#lastError;
+    // Of a custom resource without its definition the server says `404 page not found`.
+    if (isNotFound(error) && !isNamespaceMissing(error)) return `The server does not serve ${plural}.`;
+    return `${plural}: ${error instanceof Error ? error.message : String(error)}`;
   }
 
   /** One loop with one signal, so that a reflector never has two watches. */

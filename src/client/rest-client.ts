@@ -12,6 +12,7 @@ import {
   type OperationOutput,
   type OperationRequest,
 } from '../contract/operations/operations.ts';
+import { ApiClock } from './api-clock.ts';
 import { ApiProblem, problemFromAnswer } from './api-problem.ts';
 import { RetryGate, SilenceGuard, WHOLE_SERVICE } from './call-guards.ts';
 
@@ -75,6 +76,7 @@ export class RestClient {
   readonly #userAgent: string;
   readonly #gate: RetryGate;
   readonly #silence = new SilenceGuard();
+  readonly #clock = new ApiClock();
 
   constructor(options: RestClientOptions) {
     this.#options = options;
@@ -153,6 +155,14 @@ export class RestClient {
     }
   }
 
+  /**
+   * The time by the clock of the API, to the second. Whatever is compared with times of the API counts by it: the clock of
+   * this machine may be wrong.
+   */
+  get nowMs(): number {
+    return this.#clock.nowMs;
+  }
+
   /** Ends all connections. */
   async close(): Promise<void> {
     await this.#agent.destroy();
@@ -193,6 +203,7 @@ export class RestClient {
     return await this.#withinLimit(options, async (signal) => {
       const token = await this.#token.current();
       const answer = await this.#exchange(operation, request, { ...options, signal, token });
+      this.#clock.hear(answer.headers.date);
       if (answer.statusCode !== 401) return await readAnswer<Id>(answer);
       // The token was rotated a moment ago. Nothing was done, so even a POST may be sent again.
       const fresh = await this.#token.refresh();

@@ -64,9 +64,13 @@ interface Times {
 interface Series {
   event: EventObject;
   count: number;
+  /** When it was last recorded, by the clock of the machine: for people. */
   lastMs: number;
+  /** The same, by the clock of the process, which nobody sets. */
+  lastAtMs: number;
   /** The count in the cluster; 0: not created yet. */
   writtenCount: number;
+  /** By the clock of the process. */
   writtenAtMs: number;
 }
 
@@ -118,10 +122,10 @@ export class EventRecorder {
     const uid = regarding.metadata.uid ?? '';
     const about = `${regarding.metadata.namespace ?? ''}/${uid}`;
     const key = [about, facts.type, facts.reason, facts.action ?? '', facts.note].join('\0');
-    const nowMs = Date.now();
     const known = this.#series.get(key);
-    if (known !== undefined && nowMs - known.lastMs < this.#seriesMs) this.#repeat(key, known, nowMs);
-    else this.#begin(key, regarding, facts, nowMs);
+    const isRepeat = known !== undefined && performance.now() - known.lastAtMs < this.#seriesMs;
+    if (isRepeat) this.#repeat(key, known);
+    else this.#begin(key, regarding, facts);
   }
 
   /** Writes the waiting Events for at most `timeoutMs`, then drops the rest. */
@@ -141,15 +145,23 @@ export class EventRecorder {
     await this.#writer;
   }
 
-  #begin(key: string, regarding: KubeObject, facts: EventFacts, nowMs: number): void {
+  #begin(key: string, regarding: KubeObject, facts: EventFacts): void {
+    const [lastMs, lastAtMs] = [Date.now(), performance.now()];
     const uid = regarding.metadata.uid ?? '';
-    if (!this.#hasRoom(key) || !this.#bucketOf(uid).tryTake(nowMs)) {
+    if (!this.#hasRoom(key) || !this.#bucketOf(uid).tryTake(lastAtMs)) {
       this.#count('dropped');
       return;
     }
-    const event = this.#describe(regarding, facts, nowMs);
+    const event = this.#describe(regarding, facts, lastMs);
     this.#series.delete(key);
-    this.#series.set(key, { event, count: 1, lastMs: nowMs, writtenCount: 0, writtenAtMs: 0 });
+    this.#series.set(key, {
+      event,
+      count: 1,
+      lastMs,
+      lastAtMs,
+      writtenCount: 0,
+      writtenAtMs: Number.NEGATIVE_INFINITY,
+    });
     this.#markUnwritten(key);
     this.#forgetOldest();
     this.#queue.add(key);
@@ -175,13 +187,14 @@ export class EventRecorder {
     else this.#ofNamespace.delete(namespace);
   }
 
-  #repeat(key: string, series: Series, nowMs: number): void {
+  #repeat(key: string, series: Series): void {
     series.count += 1;
-    series.lastMs = nowMs;
+    series.lastMs = Date.now();
+    series.lastAtMs = performance.now();
     this.#series.delete(key);
     this.#series.set(key, series);
     this.#markUnwritten(key);
-    this.#queue.addAfter(key, series.writtenAtMs + this.#repeatMs - nowMs);
+    this.#queue.addAfter(key, series.writtenAtMs + this.#repeatMs - series.lastAtMs);
   }
 
   async #write(): Promise<void> {
@@ -205,7 +218,7 @@ export class EventRecorder {
     }
     this.#count(series.writtenCount === 0 ? 'created' : 'repeated');
     series.writtenCount = count;
-    series.writtenAtMs = Date.now();
+    series.writtenAtMs = performance.now();
     if (series.count === count) return true;
     this.#queue.forget(key);
     return false;

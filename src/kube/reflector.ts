@@ -4,7 +4,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type BackoffOptions, backoffMs } from './backoff.ts';
 import type { KubeClient, WatchEvent } from './kube-client.ts';
-import { isExpired, isForbidden, isNamespaceMissing, KubeError } from './kube-error.ts';
+import { isExpired, isForbidden, isNamespaceMissing, isNotFound, KubeError } from './kube-error.ts';
 import { type KubeLog, silentLog } from './kube-log.ts';
 import type { KubeMetrics } from './kube-metrics.ts';
 import { type KubeObject, type KubeResource, objectKey, withoutManagedFields } from './kube-object.ts';
@@ -55,6 +55,9 @@ const listTimeoutMs = 30_000;
 /** A watch that ends sooner without an event counts as a failure: the reflector must not spin in a tight loop. */
 const shortWatchMs = 1000;
 
+const SILENT =
+  'The server did not end a watch at its time limit: the connection is dead. The reflector opens it again.';
+
 export class Reflector<T extends KubeObject> {
   readonly store: ObjectStore<T>;
   readonly #options: ReflectorOptions<T>;
@@ -73,6 +76,7 @@ export class Reflector<T extends KubeObject> {
   #isRefused: boolean = false;
   /** The server has opened the watch. */
   #isOpen: boolean = false;
+  #lastError: unknown;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -119,7 +123,7 @@ export class Reflector<T extends KubeObject> {
     });
   }
 
-  /** Milliseconds since the last sign of life of the cluster: data, bookmark, list, or orderly end of a watch. */
+  /** Milliseconds since the last sign of life of the cluster: data, bookmark, list, orderly end of a watch, or an error. */
   get silentMs(): number {
     return performance.now() - this.#heardAtMs;
   }
@@ -136,6 +140,16 @@ export class Reflector<T extends KubeObject> {
    */
   get isFailing(): boolean {
     return !this.#isOpen && this.#failures >= 2 && !this.#isRefused;
+  }
+
+  /** Why there is no watch, while `isFailing`. */
+  get failure(): string | undefined {
+    if (!this.isFailing) return undefined;
+    const { plural } = this.#options.resource;
+    const error = this.#lastError;
+    // Of a custom resource without its definition the server says `404 page not found`.
+    if (isNotFound(error) && !isNamespaceMissing(error)) return `The server does not serve ${plural}.`;
+    return `${plural}: ${error instanceof Error ? error.message : String(error)}`;
   }
 
   /** One loop with one signal, so that a reflector never has two watches. */
@@ -195,6 +209,7 @@ export class Reflector<T extends KubeObject> {
     } catch (error) {
       if (signal.aborted) return;
       this.#endWatch(endOf(error, limit.isOver));
+      if (limit.isOver) this.#log.warn({ resource: resource.plural, namespace }, SILENT);
       if (isExpired(error)) this.#resourceVersion = undefined;
       // Only the connection is broken, not the server: the next watch may open at once.
       if (limit.isOver || (isExpired(error) && events > 0)) return;
@@ -250,6 +265,8 @@ export class Reflector<T extends KubeObject> {
 
   async #waitAfter(error: unknown, signal: AbortSignal): Promise<void> {
     this.#failures += 1;
+    this.#lastError = error;
+    if (isAnswer(error)) this.#heardAtMs = performance.now();
     const isRefused = this.#settleRefusal(error);
     const retryAfterMs = error instanceof KubeError ? (error.retryAfterMs ?? 0) : 0;
     const pauseMs = Math.max(backoffMs(this.#failures, this.#backoff), retryAfterMs);
@@ -265,7 +282,6 @@ export class Reflector<T extends KubeObject> {
     const { namespace, onRefused, isOptional } = this.#options;
     if (onRefused === undefined || (namespace === undefined && !isOptional)) return false;
     if (!isForbidden(error) && !isNamespaceMissing(error)) return false;
-    this.#heardAtMs = performance.now();
     // A list, and no silent watch, shows that the refusal has ended.
     this.#resourceVersion = undefined;
     this.#isRefused = true;
@@ -301,6 +317,11 @@ class WatchLimit {
   }
 
   readonly #stop = (): void => this.#abort.abort();
+}
+
+/** An error of the server shows that it is reached. After a 401 only new credentials help, which a new process has. */
+function isAnswer(error: unknown): boolean {
+  return error instanceof KubeError && error.status > 0 && error.status !== 401;
 }
 
 function endOf(error: unknown, isOver: boolean): WatchEnd {

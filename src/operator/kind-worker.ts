@@ -83,7 +83,7 @@ export class KindWorker<O extends CustomObject> {
   /** A watch that keeps the cache equal to the objects of a namespace, or of all namespaces. */
   watch(namespace: string | undefined): Watch {
     const { resource, cache } = this.#kind;
-    const { kube: client, log, watched } = this.#context;
+    const { kube: client, log, watched, watchTuning: tuning } = this.#context;
     return new Reflector({
       client,
       resource,
@@ -92,6 +92,7 @@ export class KindWorker<O extends CustomObject> {
       onChange: (change) => cache.publish(change),
       onRefused: (refusal) => watched.setRefusal(namespace ?? '', resource.plural, refusal),
       metrics: this.#kubeMetrics,
+      ...(tuning === undefined ? {} : { tuning }),
       log,
     });
   }

@@ -5,6 +5,7 @@ import type { KubeClient } from '../kube/kube-client.ts';
 import type { KubeLog } from '../kube/kube-log.ts';
 import type { KubeObject } from '../kube/kube-object.ts';
 import type { ObjectStore } from '../kube/object-store.ts';
+import type { ReflectorTuning } from '../kube/reflector.ts';
 import type { BindingDirectory } from './known/binding-directory.ts';
 import type { DestinationChecks } from './known/destination-checks.ts';
 import type { MonitorStatusCache } from './known/monitor-status-cache.ts';
@@ -37,6 +38,8 @@ export interface OperatorContext {
   /** Undefined: the operator does not look at workloads. */
   workloads: WorkloadView | undefined;
   settings: OperatorTuning;
+  /** For tests: of the watches of objects and namespaces. */
+  watchTuning: ReflectorTuning | undefined;
 }
 
 export type Orphans = 'Keep' | 'Archive';

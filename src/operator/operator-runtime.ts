@@ -8,7 +8,7 @@ import type { KubeLog } from '../kube/kube-log.ts';
 import type { KubeMetrics } from '../kube/kube-metrics.ts';
 import type { KubeObject, ObjectRef } from '../kube/kube-object.ts';
 import { ObjectStore } from '../kube/object-store.ts';
-import { Reflector } from '../kube/reflector.ts';
+import { Reflector, type ReflectorTuning } from '../kube/reflector.ts';
 import { type AnyWorker, createWorkers } from './kinds/kinds.ts';
 import { type FollowedMonitor, listFollowedMonitors } from './kinds/monitor/followed-monitors.ts';
 import { maintenanceTextIn } from './kinds/monitor/maintenance-of-namespace.ts';
@@ -45,6 +45,8 @@ export interface RuntimeOptions {
   /** Of the operator itself. */
   lease?: ObjectRef | undefined;
   tuning: Omit<OperatorTuning, 'isClusterWide'>;
+  /** For tests. */
+  watchTuning?: ReflectorTuning | undefined;
 }
 
 /** How long to wait for the first listing of the feed: without it, each monitor would be read by itself. */
@@ -59,6 +61,8 @@ export class OperatorRuntime {
   readonly #orphans: OrphanKeeper;
   readonly #workloads: WorkloadWork | undefined;
   readonly #abort = new AbortController();
+  /** Of the work beside the passes, which ends with them. */
+  readonly #workAbort = new AbortController();
   #housekeeping: Promise<void> | undefined;
   /** A lease that is lost while `startWork` waits must start nothing. */
   #work: 'waiting' | 'started' | 'stopped' = 'waiting';
@@ -120,6 +124,7 @@ export class OperatorRuntime {
   /** Starts no more passes and waits for the running ones, at most `graceMs`. */
   async stopWork(graceMs: number): Promise<void> {
     this.#work = 'stopped';
+    this.#workAbort.abort(new Error('The work ends.'));
     const { destinationChecks } = this.#context;
     const parts = [...this.#all, ...(this.#workloads === undefined ? [] : [this.#workloads])];
     await Promise.all([destinationChecks.stop(), ...parts.map((part) => part.stop(graceMs))]);
@@ -128,6 +133,7 @@ export class OperatorRuntime {
   /** Stops the caches and the feed; call it after `stopWork`. */
   async stop(): Promise<void> {
     this.#abort.abort(new Error('The operator ends.'));
+    this.#workAbort.abort(new Error('The operator ends.'));
     await this.#housekeeping;
     await this.#context.feed.stop();
     const { watched } = this.#context;
@@ -142,6 +148,11 @@ export class OperatorRuntime {
   /** False if a watch receives nothing. */
   get isHearing(): boolean {
     return this.#namespaces?.isHearing !== false && this.#context.watched.isHearing;
+  }
+
+  /** Why a watch has no connection, and fails to get one: changes are not seen meanwhile. */
+  get watchFailure(): string | undefined {
+    return this.#namespaces?.failure ?? this.#context.watched.failure;
   }
 
   /** True if the caches have all objects of the namespace. */
@@ -169,7 +180,7 @@ export class OperatorRuntime {
 
   /** Lists the whole feed at every resync: the feed does not report deleted monitors. */
   async #runHousekeeping(): Promise<void> {
-    const { signal } = this.#abort;
+    const { signal } = this.#workAbort;
     const { settings, bindings, feed, projects, log } = this.#context;
     while (!signal.aborted) {
       const pauseMs = settings.resyncMs * (0.85 + 0.3 * Math.random());
@@ -179,6 +190,7 @@ export class OperatorRuntime {
       for (const worker of this.#all) worker.measure();
       try {
         await projects.refresh();
+        signal.throwIfAborted();
         await feed.readAll(signal);
         await this.#orphans.settle(signal);
       } catch (error) {
@@ -189,9 +201,10 @@ export class OperatorRuntime {
 
   /** A namespace belongs to a project, and may have maintenance for its Monitors: its annotations say so. */
   #watchNamespaces(metrics: KubeMetrics | undefined): Watch {
-    const { kube: client, namespaces: store, log } = this.#context;
+    const { kube: client, namespaces: store, log, watchTuning: tuning } = this.#context;
     return new Reflector<KubeObject>({
       ...{ client, resource: NAMESPACES, store, metrics, log },
+      ...(tuning === undefined ? {} : { tuning }),
       onChange: ({ type, object, previous }) => {
         const { name } = object.metadata;
         if (type !== 'updated' || projectNameIn(object) !== projectNameIn(previous))
@@ -223,5 +236,6 @@ function createContext(
     operatorName: new OperatorName({ kube, release, isClusterWide, lease }),
     workloads: options.watchesWorkloads ? newWorkloadView(kube) : undefined,
     settings: { ...tuning, isClusterWide },
+    watchTuning: options.watchTuning,
   };
 }

@@ -111,6 +111,11 @@ export async function startOperator(
     log,
   });
   readiness.addCheck('caches', async () => (runtime.hasSynced ? undefined : 'The caches are not full yet.'));
+  const readWatches = async () => {
+    const { watchFailure: why } = runtime;
+    return why && `Cannot watch the cluster: changes of objects are not seen until it answers. ${why}`;
+  };
+  readiness.addCheck('watches', readWatches, { isAdvice: true });
   const readNamespaces = async () => {
     const names = runtime.degradedNamespaces.join(', ');
     return names === '' ? undefined : `Cannot read ${names}: the namespace or a right in it is gone.`;

@@ -10,6 +10,7 @@ import { createKubeMetrics } from '../../src/kube/kube-metrics.ts';
 import type { KubeObject, KubeResource, ObjectRef } from '../../src/kube/kube-object.ts';
 import { KubeTransport, type KubeTransportOptions } from '../../src/kube/kube-transport.ts';
 import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
+import type { ReflectorTuning } from '../../src/kube/reflector.ts';
 import { CALLBACKS, type CallbackObject } from '../../src/operator/kinds/callback/callback-object.ts';
 import { MONITORS, type MonitorObject } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { RULES, type RuleObject } from '../../src/operator/kinds/rule/rule-object.ts';
@@ -60,6 +61,7 @@ export interface OperatorOptions {
   makeTransport?: (options: KubeTransportOptions) => KubeTransport;
   makeClient?: (options: ConstructorParameters<typeof RestClient>[0]) => RestClient;
   log?: KubeLog;
+  watchTuning?: ReflectorTuning;
   /** It fills its caches and waits for `runtime.startWork`. */
   isStandby?: boolean;
 }
@@ -260,6 +262,7 @@ async function startTestOperator(
       workloadLogs: options.workloadLogs ?? false,
     },
     eventTuning: { repeatMs: 200 },
+    watchTuning: options.watchTuning,
   });
   let isStopped = false;
   const stop = async () => {

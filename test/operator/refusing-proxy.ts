@@ -17,6 +17,8 @@ export class RefusingProxy {
   hold: (path: string) => Promise<unknown> | undefined = () => undefined;
   /** The number of calls that the proxy has answered itself. */
   answered = 0;
+  /** The calls that the api got. */
+  forwarded: { method: string; path: string }[] = [];
 
   constructor(target: string) {
     this.#target = new URL(target);
@@ -56,6 +58,7 @@ export class RefusingProxy {
       to.writeHead(own.status, own.headers).end(own.body ?? '');
       return;
     }
+    this.forwarded.push({ method, path });
     const { hostname, port } = this.#target;
     const onward = request({ hostname, port, method, path, headers }, (answer) => {
       to.writeHead(answer.statusCode ?? 502, answer.headers);

@@ -13,7 +13,7 @@ import { KubeClient } from '../../src/kube/kube-client.ts';
 import { KubeTransport } from '../../src/kube/kube-transport.ts';
 import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
 import { startK3s } from './k3s.ts';
-import { runServer } from './run-server.ts';
+import { type RunningServer, runServer } from './run-server.ts';
 
 /** Managed clusters each have an issuer of their own, whose address is not that of their API server. */
 const ISSUER = 'https://issuer.example.com/clusters/0123456789';
@@ -22,6 +22,28 @@ export interface TestControlPlane {
   /** Path of an administrator's kubeconfig. */
   kubeconfig: string;
   stop(): Promise<void>;
+}
+
+/** A control plane of one test, whose processes end and stand still when the test says so. */
+export interface MortalControlPlane extends TestControlPlane {
+  /** Ends it at once, as a lost machine does. */
+  killApiServer(): Promise<void>;
+  /** At the same address. Resolves when it is ready. */
+  startApiServer(): Promise<void>;
+  /** etcd keeps its connections and answers nothing. */
+  pauseEtcd(): void;
+  resumeEtcd(): void;
+}
+
+/** Undefined without the binaries. */
+export async function startMortalControlPlane(): Promise<MortalControlPlane | undefined> {
+  const plane = await startFromBinaries();
+  if (plane === undefined) return undefined;
+  await applyDefinitions(plane.kubeconfig).catch(async (error) => {
+    await plane.stop();
+    throw error;
+  });
+  return plane;
 }
 
 /** Undefined where no control plane can be had: `HOW_TO_GET_A_CONTROL_PLANE` says what to do. */
@@ -40,7 +62,7 @@ export async function startTestControlPlane(): Promise<TestControlPlane | undefi
   return started;
 }
 
-async function startFromBinaries(): Promise<TestControlPlane | undefined> {
+async function startFromBinaries(): Promise<MortalControlPlane | undefined> {
   const binaries = await findControlPlaneBinaries((words) => console.error(words));
   if (binaries === undefined) return undefined;
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'beatkeeper-cluster-')));
@@ -52,20 +74,32 @@ async function startFromBinaries(): Promise<TestControlPlane | undefined> {
   const plane = await prepareControlPlane({ binaries, folder, ports, durable: false, issuer: ISSUER });
   const { PATH, HOME } = process.env;
   const env = { PATH, HOME, [RUN_MARK_VARIABLE]: runMark(folder, runId) };
-  const servers = [plane.etcd, plane.apiserver].map((command) => runServer(command, env));
+  const etcdServer = runServer(plane.etcd, env);
+  let apiServer = runServer(plane.apiserver, env);
+  const becomesReady = (server: RunningServer) =>
+    Promise.race([plane.waitUntilReady(240_000), etcdServer.failed, server.failed]);
   const stop = async () => {
     // The API server ends first, because it waits for etcd's answers.
-    for (const server of servers.toReversed()) await server.end('SIGTERM', 3_000);
+    for (const server of [apiServer, etcdServer]) await server.end('SIGTERM', 3_000);
     await watchdog.end();
     await rm(folder, { recursive: true, force: true, maxRetries: 5 });
   };
   try {
-    await Promise.race([plane.waitUntilReady(240_000), ...servers.map(({ failed }) => failed)]);
+    await becomesReady(apiServer);
   } catch (error) {
     await stop();
     throw error;
   }
-  return { kubeconfig: plane.kubeconfig, stop };
+  return {
+    ...{ kubeconfig: plane.kubeconfig, stop },
+    killApiServer: () => apiServer.end('SIGKILL', 0),
+    async startApiServer() {
+      apiServer = runServer(plane.apiserver, env);
+      await becomesReady(apiServer);
+    },
+    pauseEtcd: () => etcdServer.signal('SIGSTOP'),
+    resumeEtcd: () => etcdServer.signal('SIGCONT'),
+  };
 }
 
 async function applyDefinitions(kubeconfig: string): Promise<void> {

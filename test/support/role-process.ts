@@ -18,23 +18,28 @@ export interface RoleProcess {
   healthUrl: string;
   /** What `/readyz` says, and with which status. */
   readiness(): Promise<HealthReport & { httpStatus: number }>;
+  /** Resolves to its exit code when it has ended; null: a signal ended it. */
+  exited: Promise<number | null>;
+  /** Sends it a signal. */
+  signal(signal: NodeJS.Signals): void;
   /** Ends it in order. */
   close(): Promise<void>;
 }
 
 /**
  * Resolves when it is ready. It gets `env`, its ports and PATH, and nothing else. `onLine` gets the lines of its log. `folder`
- * has the product, if not this checkout.
+ * has the product, if not this checkout; `nodeArgs` are for Node itself.
  */
 export async function startRole(
-  role: 'api' | 'sweeper',
+  role: 'api' | 'sweeper' | 'operator',
   env: Record<string, string>,
   onLine: (line: string) => void = (line) => console.log(line),
   folder = CHECKOUT,
+  nodeArgs: string[] = [],
 ): Promise<RoleProcess> {
   const port = await findFreePort();
   const healthPort = await findFreePort(new Set([port]));
-  const child = spawn(process.execPath, [join(folder, 'src', 'main.ts'), role], {
+  const child = spawn(process.execPath, [...nodeArgs, join(folder, 'src', 'main.ts'), role], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: {
       PATH: process.env.PATH,
@@ -64,5 +69,7 @@ export async function startRole(
     child.kill('SIGKILL');
     throw error;
   }
-  return { url: `http://127.0.0.1:${port}`, healthUrl, readiness, close };
+  const exited = ended.then(([code]: (number | null)[]) => code ?? null);
+  const signal = (name: NodeJS.Signals) => void child.kill(name);
+  return { url: `http://127.0.0.1:${port}`, healthUrl, readiness, exited, signal, close };
 }

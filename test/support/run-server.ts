@@ -6,6 +6,8 @@ import type { ServerCommand } from '../../src/dev/postgres/postgres-server.ts';
 export interface RunningServer {
   /** Rejects when the process ends, with the end of what it wrote to standard error. */
   failed: Promise<never>;
+  /** Such as SIGSTOP: the process stays, and does nothing. */
+  signal(signal: NodeJS.Signals): void;
   /** Sends the signal, and SIGKILL if the process has not ended after `killAfterMs`. */
   end(signal: NodeJS.Signals, killAfterMs: number): Promise<void>;
 }
@@ -23,6 +25,7 @@ export function runServer({ command, args, options }: ServerCommand, env: NodeJS
   failed.catch(() => undefined); // nobody awaits it after the server has started
   return {
     failed,
+    signal: (signal) => void child.kill(signal),
     async end(signal, killAfterMs) {
       child.kill(signal);
       const timer = setTimeout(() => child.kill('SIGKILL'), killAfterMs);

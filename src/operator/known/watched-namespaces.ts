@@ -6,7 +6,10 @@ import type { KubeObject } from '../../kube/kube-object.ts';
 import type { Reflector } from '../../kube/reflector.ts';
 import type { OperatorMetrics } from '../operator-metrics.ts';
 
-export type Watch = Pick<Reflector<KubeObject>, 'start' | 'stop' | 'whenSynced' | 'hasSynced' | 'isHearing'>;
+export type Watch = Pick<
+  Reflector<KubeObject>,
+  'start' | 'stop' | 'whenSynced' | 'hasSynced' | 'isHearing' | 'failure'
+>;
 
 export interface WatchedNamespacesOptions {
   /** Empty: all. */
@@ -110,6 +113,11 @@ export class WatchedNamespaces {
   /** False if a watch hears nothing. A refusal is an answer. */
   get isHearing(): boolean {
     return this.#all.every(({ isHearing }) => isHearing);
+  }
+
+  /** Why a watch has no connection, and fails to get one. */
+  get failure(): string | undefined {
+    return this.#all.find(({ failure }) => failure !== undefined)?.failure;
   }
 
   /** True if the caches have all objects of the namespace: only then does a missing one mean that there is none. */

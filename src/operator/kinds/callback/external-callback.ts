@@ -30,6 +30,11 @@ export class ExternalCallback {
     return this.#ref.projectId;
   }
 
+  /** By the clock of the API, which states the times of the endpoint. */
+  get nowMs(): number {
+    return this.#api.nowMs;
+  }
+
   /** As last read or changed; undefined before a read found it. */
   get found(): CallbackEndpoint | undefined {
     return this.#endpoint;

@@ -56,13 +56,13 @@ async function rotateAsAsked(work: CallbackWork, known: OwnedSecret | undefined)
     // A value that is present at the creation does not rotate: there is nothing to replace yet.
     const isFirst = external.isCreated || object.status?.endpointId === undefined;
     if (!isFirst) await external.rotate(`asked:${contentHash([value, last])}`, desired.overlapSeconds);
-    external.lastRotation = isFirst ? { value } : { value, at: new Date().toISOString() };
+    external.lastRotation = isFirst ? { value } : { value, at: new Date(external.nowMs).toISOString() };
     return !isFirst;
   }
   const everyMs = rotationEveryMs(object.spec);
   const { secret } = external.endpoint;
   const isOld =
-    everyMs !== undefined && secret !== undefined && Date.parse(secret.issuedAt) + everyMs <= Date.now();
+    everyMs !== undefined && secret !== undefined && Date.parse(secret.issuedAt) + everyMs <= external.nowMs;
   if (!isOld || external.isCreated || !isCurrent(work, known)) return false;
   await external.rotate(`every:${secret.version}`, desired.overlapSeconds);
   return true;
@@ -106,9 +106,9 @@ function nextData(
 
 /** When the next rotation or the end of an overlap is due; Infinity: never. */
 function dueInMs({ object, external }: CallbackWork): number {
+  const { nowMs } = external;
   const { secret } = external.endpoint;
   const everyMs = rotationEveryMs(object.spec);
-  const nowMs = Date.now();
   const rotation =
     secret && everyMs !== undefined ? Date.parse(secret.issuedAt) + everyMs - nowMs : undefined;
   const overlap = secret?.overlapEndsAt === undefined ? undefined : Date.parse(secret.overlapEndsAt) - nowMs;

@@ -157,7 +157,7 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   }
 
   async desire(object: MonitorObject, { id, projectId }: DesireFacts): Promise<DesiredMonitor> {
-    const facts = { id, projectId: await projectId(), nowMs: Date.now() };
+    const facts = { id, projectId: await projectId(), nowMs: this.#context.api.nowMs };
     const callback = this.#callbackOf(object);
     const alias = callback && (await this.#aliasOf(callback, facts.projectId));
     const hasRules = object.status?.appliedRules !== undefined;

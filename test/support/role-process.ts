@@ -11,6 +11,7 @@ import { waitFor } from './wait-for.ts';
 const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
 
 export interface RoleProcess {
+  pid: number;
   /** Of the public port of `api`. */
   url: string;
   /** Where its health and metrics are. */
@@ -26,7 +27,7 @@ export interface RoleProcess {
  * has the product, if not this checkout.
  */
 export async function startRole(
-  role: 'api' | 'sweeper',
+  role: 'api' | 'sweeper' | 'operator',
   env: Record<string, string>,
   onLine: (line: string) => void = (line) => console.log(line),
   folder = CHECKOUT,
@@ -57,10 +58,14 @@ export async function startRole(
     await ended;
   };
   try {
-    await waitFor(async () => (await readiness()).httpStatus === 200, { what: `the ${role} is ready` });
+    const isReady = waitFor(async () => (await readiness()).httpStatus === 200, {
+      what: `the ${role} is ready`,
+    });
+    isReady.catch(() => undefined); // nobody awaits it after the process has ended
+    await Promise.race([isReady, ended.then(() => Promise.reject(new Error(`The ${role} has ended.`)))]);
   } catch (error) {
     child.kill('SIGKILL');
     throw error;
   }
-  return { url: `http://127.0.0.1:${port}`, healthUrl, readiness, close };
+  return { pid: child.pid ?? 0, url: `http://127.0.0.1:${port}`, healthUrl, readiness, close };
 }

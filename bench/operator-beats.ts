@@ -1,7 +1,6 @@
 // The benchmark of the operator while all monitors beat: the writes of the steady state, then changes of state among them.
 import { setTimeout as delay } from 'node:timers/promises';
 import { MONITORS } from '../src/operator/kinds/monitor/monitor-object.ts';
-import { waitFor } from '../test/support/wait-for.ts';
 import { MinuteBeats } from './minute-beats.ts';
 import { measureChanges, WatchedHealth } from './operator-changes.ts';
 import { costOf, requestsSince } from './operator-cost.ts';
@@ -12,6 +11,11 @@ import type { OperatorReport } from './operator-report.ts';
 const FIRST_BEATS_MS = 65_000;
 /** At once. */
 const CHANGES = [100, 2_000];
+
+/** Of so many Monitors as many changes at once as there may be: a quarter. */
+export function changesAmong(monitors: number): number[] {
+  return CHANGES.map((count) => Math.min(count, Math.round(monitors / 4)));
+}
 
 export interface BeatsOptions {
   /** Rounds of changes. */
@@ -36,12 +40,14 @@ export async function measureBeats(
     await measureSteadyState(product, operator, { beats, seconds, report });
     await watched.start(product.kube);
     const ids = rows.map(({ id }) => id);
-    for (const count of CHANGES) {
-      const size = Math.min(count, Math.round(ids.length / 4));
+    for (const size of new Set(changesAmong(ids.length))) {
       for (let round = 0; round < pairs; round += 1) {
         // Others in each round, as far as they go.
         const first = (round * size) % (ids.length - size + 1);
-        report.changes(size, await measureChanges(beats, watched, ids.slice(first, first + size)));
+        report.changes(
+          size,
+          await measureChanges(product, { beats, watched }, ids.slice(first, first + size)),
+        );
       }
     }
     report.beats(beats, await operator.memory());
@@ -58,7 +64,7 @@ async function measureSteadyState(
 ): Promise<void> {
   await delay(FIRST_BEATS_MS);
   const isQuiet = async () => (await operator.progress()).waiting < 10;
-  await waitFor(isQuiet, { what: 'the first beats are written', timeoutMs: 600_000, intervalMs: 500 });
+  await product.until('the first beats are written', isQuiet, { timeoutMs: 600_000, intervalMs: 500 });
   const before = await product.requests();
   const sentBefore = beats.sent;
   const aSecond: number[] = [];

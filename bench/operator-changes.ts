@@ -2,11 +2,13 @@
 // cluster sees it, beside the beats of all the others.
 import type { KubeClient } from '../src/kube/kube-client.ts';
 import { isExpired } from '../src/kube/kube-error.ts';
-import { MONITORS } from '../src/operator/kinds/monitor/monitor-object.ts';
-import { waitFor } from '../test/support/wait-for.ts';
+import { MONITORS, type MonitorObject } from '../src/operator/kinds/monitor/monitor-object.ts';
+import { FIELD_MANAGER } from '../src/operator/resources/names.ts';
 import type { MinuteBeats } from './minute-beats.ts';
-import { NAMESPACE } from './operator-product.ts';
+import { NAMESPACE, type OperatorProduct } from './operator-product.ts';
 
+/** As many as the operator has passes over Monitors at once. */
+const WRITERS = 8;
 const WATCH_SECONDS = 3_600;
 
 /** Milliseconds of each change, in ascending order: from when its beat went out to the event of the watch. */
@@ -65,24 +67,43 @@ export class WatchedHealth {
 
 /** Takes so many monitors down at once by a failure that they report, then up again by a beat. */
 export async function measureChanges(
-  beats: MinuteBeats,
-  watched: WatchedHealth,
+  product: OperatorProduct,
+  { beats, watched }: { beats: MinuteBeats; watched: WatchedHealth },
   monitorIds: readonly string[],
 ): Promise<Changes> {
   beats.hold(monitorIds);
   const change = async (kind: string, health: string) => {
     watched.clear();
     const sentAtMs = await beats.sendAll(monitorIds, kind);
-    const seenAtMs = await waitFor(() => watched.momentsOf(monitorIds, health), {
-      what: `${monitorIds.length} objects are ${health}`,
-      timeoutMs: 600_000,
-      intervalMs: 100,
-    });
-    const times = [...seenAtMs].map(([monitorId, atMs]) => atMs - (sentAtMs.get(monitorId) ?? 0));
+    const are = () => watched.momentsOf(monitorIds, health) !== undefined;
+    const limits = { timeoutMs: 600_000, intervalMs: 100 };
+    await product.until(`${monitorIds.length} objects are ${health}`, are, limits);
+    const times = [...(watched.momentsOf(monitorIds, health) ?? [])].map(
+      ([monitorId, atMs]) => atMs - (sentAtMs.get(monitorId) ?? 0),
+    );
     return times.sort((a, b) => a - b);
   };
   const down = await change('/fail', 'down');
   const up = await change('', 'up');
   beats.release();
   return { down, up };
+}
+
+/** Writes as many statuses in the way of the operator, without one: the least that so many changes can take. */
+export async function writeBareStatuses({ kube }: OperatorProduct, count: number): Promise<void> {
+  const monitors: MonitorObject[] = [];
+  for await (const monitor of kube.listAll(MONITORS, { namespace: NAMESPACE })) {
+    if (monitors.length === count) break;
+    monitors.push(monitor);
+  }
+  const rest = monitors.values();
+  const writeRest = async () => {
+    for (const { metadata, status: before } of rest) {
+      const { name, namespace, resourceVersion } = metadata;
+      const status = { ...before, nextDeadlineAt: new Date().toISOString() };
+      const body = { metadata: { name, namespace, resourceVersion }, status };
+      await kube.apply(MONITORS, body, { subresource: 'status', fieldManager: FIELD_MANAGER });
+    }
+  };
+  await Promise.all(Array.from({ length: WRITERS }, writeRest));
 }

@@ -13,8 +13,8 @@ import { insertOrganization } from '../src/store/tenancy/organizations.ts';
 import { startTestControlPlane } from '../test/support/control-plane.ts';
 import { type RoleProcess, startRole } from '../test/support/role-process.ts';
 import { startTokenIssuer } from '../test/support/token-issuer.ts';
-import type { Environment } from './environment.ts';
-import { settingsOfImage } from './environment.ts';
+import { waitFor } from '../test/support/wait-for.ts';
+import { type Environment, settingsOfImage, VoidMeasurement } from './environment.ts';
 import { sumBy } from './metrics-text.ts';
 import { processorMsOf, processorMsOfNamed } from './processor-time.ts';
 
@@ -54,6 +54,12 @@ export interface OperatorProduct {
   apiUrl: string;
   /** `metricsOfMonitors`: each scrape has series of each Monitor, as by default. */
   startOperator(options?: { metricsOfMonitors?: boolean }): Promise<OperatorProcess>;
+  /** As `waitFor`; ends with the operator, if that loses its lease because it gets no processor. */
+  until(
+    what: string,
+    probe: () => Promise<boolean> | boolean,
+    limits: { timeoutMs: number; intervalMs: number },
+  ): Promise<void>;
   processors(): Promise<Processors>;
   /** What the API server has answered, by verb and resource: `APPLY monitors/status`. */
   requests(): Promise<Map<string, number>>;
@@ -113,6 +119,7 @@ export async function startOperatorProduct({ databaseUrl, folder }: Environment)
     const sweeper = await startRole('sweeper', settings, showFaults);
     closing.push(() => sweeper.close());
     const operators = new Set<OperatorProcess>();
+    const lost = new AbortController();
     closing.push(() => Promise.all([...operators].map((operator) => operator.close())));
     return {
       ...{ kube, pool, apiUrl: api.url, close },
@@ -130,7 +137,13 @@ export async function startOperatorProduct({ databaseUrl, folder }: Environment)
         });
         const operator = operatorOf(role, startedMs, () => operators.delete(operator));
         operators.add(operator);
+        void role.ended.then(() => {
+          if (operators.has(operator)) lost.abort(new VoidMeasurement('The operator lost its lease.'));
+        });
         return operator;
+      },
+      async until(what, probe, limits) {
+        await waitFor(probe, { what, ...limits, signal: lost.signal });
       },
       processors: async () => ({
         apiserver: await processorMsOfNamed('kube-apiserver'),

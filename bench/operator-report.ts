@@ -30,6 +30,9 @@ export class OperatorReport {
   /** Of operators that were started with so many Monitors. */
   readonly #peaks: { total: number; mib: number }[] = [];
 
+  /** Milliseconds until the last of so many changes was seen. */
+  readonly #changes: { count: number; ms: number }[] = [];
+
   bareCreation(apiserverMs: number): void {
     section('the operator');
     row('the creation itself, without an operator', `${apiserverMs.toFixed(1)} ms of kube-apiserver`);
@@ -108,12 +111,24 @@ export class OperatorReport {
 
   changes(count: number, { down, up }: { down: number[]; up: number[] }): void {
     section(`${count} changes of state at once, beside the beats`);
+    for (const sorted of [down, up]) this.#changes.push({ count, ms: sorted.at(-1) ?? Number.NaN });
     for (const [name, sorted] of [['down', down] as const, ['up', up] as const]) {
       const [half, most] = [percentile(sorted, 0.5), percentile(sorted, 0.99)].map((ms) =>
         (ms / 1_000).toFixed(2),
       );
       row(`until the status says ${name}: p50, p99`, `${half} s, ${most} s`, 'p99 <= 2 s');
     }
+  }
+
+  bareStatuses(count: number, { seconds, ms }: Cost): void {
+    section(`${count} status writes by eight writers, without an operator`);
+    const longest = this.#changes.filter((change) => change.count === count).map((change) => change.ms);
+    row('a second', (count / seconds).toFixed(0));
+    row(
+      'ms of processor of each',
+      `kube-apiserver ${(ms.apiserver / count).toFixed(1)}, etcd ${(ms.etcd / count).toFixed(1)}`,
+    );
+    row('until the last of as many changes was seen / these', (median(longest) / 1_000 / seconds).toFixed(2));
   }
 
   beats({ failures, sent }: { failures: number; sent: number }, memory: Memory): void {

@@ -4,10 +4,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { MONITORS } from '../src/operator/kinds/monitor/monitor-object.ts';
 import { RULES, type RuleObject } from '../src/operator/kinds/rule/rule-object.ts';
-import { waitFor } from '../test/support/wait-for.ts';
 import type { Environment } from './environment.ts';
 import { since } from './metrics-text.ts';
-import { measureBeats } from './operator-beats.ts';
+import { changesAmong, measureBeats } from './operator-beats.ts';
+import { writeBareStatuses } from './operator-changes.ts';
 import { type Counts, costOf, requestsSince } from './operator-cost.ts';
 import {
   NAMESPACE,
@@ -55,6 +55,7 @@ export async function measureOperator(environment: Environment, extent: Operator
     await bench.measureRule(operator);
     await measureBeats(product, operator, { ...extent, report: bench.report });
     await operator.close();
+    await bench.measureBareStatuses();
     await bench.measureScrapes();
   } finally {
     await product.close();
@@ -88,7 +89,7 @@ class ManyMonitors {
     });
     // Events are written beside the passes.
     const hasEvents = async () => (await requestsSince(this.#product, before)).events >= count;
-    await waitFor(hasEvents, { what: 'as many Events', timeoutMs: 600_000, intervalMs: 1_000 });
+    await this.#product.until('as many Events', hasEvents, { timeoutMs: 600_000, intervalMs: 1_000 });
     const requests = await requestsSince(this.#product, before);
     const calls = since(callsBefore, await operator.calls());
     this.report.creation({ total, count, cost, requests, calls, memory: await operator.memory() });
@@ -122,10 +123,17 @@ class ManyMonitors {
       await kube.create(RULES, { metadata, spec: spec as RuleObject['spec'] });
       const isWhole = async () => (await kube.get(RULES, metadata)).status?.monitors?.applied === total;
       const timeoutMs = 600_000 + total * 100;
-      await waitFor(isWhole, { what: 'each Monitor has the Rule', timeoutMs, intervalMs: 500 });
+      await this.#product.until('each Monitor has the Rule', isWhole, { timeoutMs, intervalMs: 500 });
     });
     const requests = await requestsSince(this.#product, before);
     this.report.rule({ total, cost, requests, calls: since(callsBefore, await operator.calls()) });
+  }
+
+  /** What limits many changes at once: the API server, without an operator. */
+  async measureBareStatuses(): Promise<void> {
+    const size = Math.max(...changesAmong(this.#created));
+    const cost = await costOf(this.#product, undefined, () => writeBareStatuses(this.#product, size));
+    this.report.bareStatuses(size, cost);
   }
 
   /** A scrape lists the series of each Monitor. */
@@ -145,7 +153,7 @@ class ManyMonitors {
   async waitForStatuses(operator: OperatorProcess, count: number): Promise<void> {
     const areWritten = async () => (await operator.progress()).statusWrites >= count;
     const timeoutMs = 600_000 + count * 200;
-    await waitFor(areWritten, { what: 'each Monitor has its status', timeoutMs, intervalMs: 200 });
+    await this.#product.until('each Monitor has its status', areWritten, { timeoutMs, intervalMs: 200 });
   }
 
   async #waitForPasses(operator: OperatorProcess, intervalMs: number): Promise<void> {
@@ -153,14 +161,14 @@ class ManyMonitors {
       const { passes, waiting } = await operator.progress();
       return passes >= this.#created && waiting === 0;
     };
-    await waitFor(isInStep, { what: 'each Monitor was looked at', timeoutMs: 600_000, intervalMs });
+    await this.#product.until('each Monitor was looked at', isInStep, { timeoutMs: 600_000, intervalMs });
   }
 
   async #waitForSecrets(before: Counts): Promise<void> {
     const read = async () => (await requestsSince(this.#product, before)).reads.get('GET secrets') ?? 0;
     const timeoutMs = 600_000 + (this.#created / CHECKS_A_SECOND) * 1_000;
-    const what = 'each Secret was looked at';
-    await waitFor(async () => (await read()) >= this.#created, { what, timeoutMs, intervalMs: 5_000 });
+    const areRead = async () => (await read()) >= this.#created;
+    await this.#product.until('each Secret was looked at', areRead, { timeoutMs, intervalMs: 5_000 });
   }
 
   async #create(count: number): Promise<void> {

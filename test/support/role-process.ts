@@ -12,6 +12,8 @@ const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
 
 export interface RoleProcess {
   pid: number;
+  /** Resolves when it has ended, for whatever reason. */
+  ended: Promise<unknown>;
   /** Of the public port of `api`. */
   url: string;
   /** Where its health and metrics are. */
@@ -67,5 +69,5 @@ export async function startRole(
     child.kill('SIGKILL');
     throw error;
   }
-  return { pid: child.pid ?? 0, url: `http://127.0.0.1:${port}`, healthUrl, readiness, close };
+  return { pid: child.pid ?? 0, ended, url: `http://127.0.0.1:${port}`, healthUrl, readiness, close };
 }

@@ -67,6 +67,7 @@ async function measureSteadyState(
   await product.until('the first beats are written', isQuiet, { timeoutMs: 600_000, intervalMs: 500 });
   const before = await product.requests();
   const sentBefore = beats.sent;
+  const passesBefore = (await operator.progress()).passes;
   const aSecond: number[] = [];
   const cost = await costOf(product, operator, async () => {
     const endsMs = performance.now() + seconds * 1_000;
@@ -81,7 +82,8 @@ async function measureSteadyState(
   });
   const requests = await requestsSince(product, before);
   const sent = beats.sent - sentBefore;
-  report.steady({ cost, requests, aSecond, sent, agesSeconds: await readAges(product) });
+  const passes = (await operator.progress()).passes - passesBefore;
+  report.steady({ cost, requests, aSecond, sent, passes, agesSeconds: await readAges(product) });
 }
 
 /** How old the last beat is that each object shows, in ascending order. */

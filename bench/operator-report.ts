@@ -15,14 +15,21 @@ interface Work {
   calls: Counts;
 }
 
+interface Created extends Work {
+  count: number;
+  passes: number;
+  memory: Memory;
+}
+
 interface Steady extends Pick<Work, 'cost' | 'requests'> {
   aSecond: number[];
   sent: number;
+  passes: number;
   agesSeconds: number[];
 }
 
-/** Beside a new Monitor's own three: a pass that lost a race is done again. */
-const WRITES_OF_RACES = 0.02;
+/** Beside those of a new Monitor: on a busy machine a pass that lost a race, or a call without an answer, is done again. */
+const REPEATS = 0.1;
 const READS = /^(get|list)/;
 
 export class OperatorReport {
@@ -38,7 +45,7 @@ export class OperatorReport {
     row('the creation itself, without an operator', `${apiserverMs.toFixed(1)} ms of kube-apiserver`);
   }
 
-  creation({ total, count, cost, requests, calls, memory }: Work & { count: number; memory: Memory }): void {
+  creation({ total, count, cost, requests, calls, passes, memory }: Created): void {
     const { seconds, ms } = cost;
     const { writes, events } = requests;
     section(`from ${total - count} to ${total} new Monitors, ${(count / seconds).toFixed(0)} a second`);
@@ -47,15 +54,12 @@ export class OperatorReport {
     row('Events of each', (events / count).toFixed(2), '1');
     row('changing calls of /v1 of each', each(changing, count), '1');
     row('reading calls of /v1', list(only(calls, (name) => READS.test(name))));
+    row('passes over each', (passes / count).toFixed(2));
     row('ms of processor of each', times(ms, count), 'kube-apiserver <= 11, operator <= 3');
     row('memory of the operator', mib(memory));
     const [written, called] = [sum(writes) / count, sum(changing) / count];
-    this.#require(
-      written >= 3 && written <= 3 + WRITES_OF_RACES,
-      `A new Monitor is ${written} writes, not 3.`,
-    );
-    // Once for the project.
-    this.#require(sum(changing) - count <= 1, `A new Monitor is ${called} changing calls, not 1.`);
+    this.#require(written >= 3 && written <= 3 + REPEATS, `A new Monitor is ${written} writes, not 3.`);
+    this.#require(called >= 1 && called <= 1 + REPEATS, `A new Monitor is ${called} changing calls, not 1.`);
   }
 
   restart({ total, cost, requests, calls, memory }: Work & { memory: Memory }): void {
@@ -93,7 +97,7 @@ export class OperatorReport {
   }
 
   /** `aSecond`: status writes in each second. */
-  steady({ cost, requests, aSecond, sent, agesSeconds }: Steady): void {
+  steady({ cost, requests, aSecond, sent, passes, agesSeconds }: Steady): void {
     const { seconds, ms } = cost;
     section(
       `steady state: ${agesSeconds.length} one-minute monitors that all beat, ${(sent / seconds).toFixed(0)} beats a second`,
@@ -101,6 +105,7 @@ export class OperatorReport {
     const writes = (requests.writes.get('APPLY monitors/status') ?? 0) / seconds;
     const most = Math.max(...aSecond);
     row('status writes a second', `${writes.toFixed(1)}, at most ${most.toFixed(0)}`, '<= 50');
+    row('passes for each beat', (passes / sent).toFixed(2));
     row('ms of processor a minute', times(ms, seconds / 60));
     const ages = [0.5, 1].map((share) => percentile(agesSeconds, share).toFixed(0));
     row('age of lastBeatAt on the objects', `${ages[0]} s, at most ${ages[1]} s`);

@@ -82,7 +82,7 @@ class ManyMonitors {
   async measureCreation(operator: OperatorProcess, total: number): Promise<void> {
     const count = total - this.#created;
     const [before, callsBefore] = [await this.#product.requests(), await operator.calls()];
-    const { statusWrites } = await operator.progress();
+    const { statusWrites, passes: passesBefore } = await operator.progress();
     const cost = await costOf(this.#product, operator, async () => {
       await this.#create(count);
       await this.waitForStatuses(operator, statusWrites + count);
@@ -92,7 +92,8 @@ class ManyMonitors {
     await this.#product.until('as many Events', hasEvents, { timeoutMs: 600_000, intervalMs: 1_000 });
     const requests = await requestsSince(this.#product, before);
     const calls = since(callsBefore, await operator.calls());
-    this.report.creation({ total, count, cost, requests, calls, memory: await operator.memory() });
+    const passes = (await operator.progress()).passes - passesBefore;
+    this.report.creation({ total, count, cost, requests, calls, passes, memory: await operator.memory() });
   }
 
   /** `isLast`: waits until each Secret was looked at too, which takes minutes with very many. */

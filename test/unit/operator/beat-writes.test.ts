@@ -154,10 +154,9 @@ describe('a further beat', () => {
       },
     }) as unknown as CachedMonitorStatus;
 
-  it('is one that changes nothing but its time and the deadline', () => {
-    expect(
-      isFurtherBeat(seen(), seen({ atMs: 9, because: 'x' }, { lastBeatAt: 'd', nextDeadlineAt: 'e' })),
-    ).toBe(true);
+  it('is one that changes nothing but what each beat changes', () => {
+    const next = { lastBeatAt: 'd', nextDeadlineAt: 'e', lastSequence: 2, lastDurationSeconds: 7 };
+    expect(isFurtherBeat(seen(), seen({ atMs: 9, because: 'x' }, next))).toBe(true);
   });
 
   it.each([
@@ -166,6 +165,7 @@ describe('a further beat', () => {
     ['after which it is up again', seen({}, { health: 'late' }), seen()],
     ['that is the first one', seen({}, { firstBeatAt: undefined, lastBeatAt: undefined }), seen()],
     ['that starts the clock', seen({}, { nextDeadlineAt: undefined }), seen()],
+    ['with another rhythm', seen(), seen({}, { cadence: { source: 'configured', intervalSeconds: 90 } })],
     ['with another configuration', seen(), seen({ configurationVersion: 4 })],
     ['after which an incident is open', seen(), seen({}, { openIncidents: [{ incidentId: 'i' }] })],
     ['after which maintenance is on', seen(), seen({}, { maintenance: { endsAt: 'f' } })],

@@ -79,11 +79,13 @@ export class BeatWrites {
 /** True if a monitor that is up has had one more beat, and nothing else has changed, also nothing that no status shows. */
 export function isFurtherBeat(before: CachedMonitorStatus | undefined, after: CachedMonitorStatus): boolean {
   if (before === undefined || after.status.health !== 'up') return false;
-  return isDeepStrictEqual(withoutTimes(before), withoutTimes(after));
+  return isDeepStrictEqual(withoutBeat(before), withoutBeat(after));
 }
 
-function withoutTimes({ lifecycle, configurationVersion, origin, status }: CachedMonitorStatus): object {
-  const { lastBeatAt, nextDeadlineAt, ...rest } = status;
+/** Without what differs after each beat. A learned interval differs as well, but is news for a pass. */
+function withoutBeat({ lifecycle, configurationVersion, origin, status }: CachedMonitorStatus): object {
+  const { lastBeatAt, lastSequence, lastDurationSeconds, nextDeadlineAt, cadence, ...rest } = status;
+  const { sampleCount, ...rhythm } = cadence;
   const has = { beat: lastBeatAt !== undefined, deadline: nextDeadlineAt !== undefined };
-  return { lifecycle, configurationVersion, origin, has, rest };
+  return { lifecycle, configurationVersion, origin, has, rhythm, rest };
 }

@@ -100,7 +100,7 @@ export async function startEnvironment(): Promise<Environment> {
 }
 
 /** What is measured runs with the environment of the image. */
-async function settingsOfImage(): Promise<Record<string, string>> {
+export async function settingsOfImage(): Promise<Record<string, string>> {
   const file = await readFile(join(import.meta.dirname, '../Dockerfile'), 'utf8');
   const settings = [...file.matchAll(/^ENV (.+)$/gm)].flatMap(([, line = '']) => line.split(' '));
   const pairs = settings.map((setting) => /^([^=]+)=(.*)$/.exec(setting)?.slice(1, 3) ?? [setting, '']);

@@ -16,6 +16,7 @@ import { measureLatency } from './latency.ts';
 import { measureLists } from './lists.ts';
 import { measureMillion } from './million.ts';
 import { measureNeighbours } from './neighbours.ts';
+import { measureOperator } from './operator.ts';
 import { measureOverload } from './overload.ts';
 import { measurePages } from './pages.ts';
 import { measurePingThroughput } from './ping-throughput.ts';
@@ -32,6 +33,8 @@ process.env.TEST_LOG_LEVEL ??= 'error';
 interface Extent {
   pairs: number;
   seconds: number;
+  /** Of the operator. */
+  monitors?: number;
 }
 
 interface Benchmark {
@@ -70,9 +73,16 @@ const benchmarks: Record<string, Benchmark> = {
   export: { measure: measureExport, full: USUAL },
   rules: { measure: measureRules, full: USUAL, short: BRIEF },
   replay: { measure: measureReplay, full: USUAL },
+  operator: {
+    measure: measureOperator,
+    full: { pairs: 3, seconds: 180, monitors: 10_000 },
+    short: { pairs: 1, seconds: 20, monitors: 200 },
+  },
   'rule-beats': { measure: measureRuleBeats, full: USUAL },
 };
 
+/** `--monitors=1000`: other sizes of the benchmark of the operator. */
+const monitors = process.argv.map((one) => /^--monitors=(\d+)$/.exec(one)?.[1]).find(Boolean);
 const isShort = process.argv.includes('--short');
 const named = process.argv.slice(2).filter((argument) => !argument.startsWith('--'));
 const isLeftOut = (name: string) => isShort && benchmarks[name]?.short === undefined;
@@ -87,7 +97,8 @@ for (const name of named.length > 0 ? named : all.filter((one) => !isLeftOut(one
 async function run(name: string, { measure, full, short = BRIEF }: Benchmark): Promise<void> {
   const environment = await startEnvironment();
   try {
-    await measure(environment, isShort ? short : full);
+    const extent = isShort ? short : full;
+    await measure(environment, monitors === undefined ? extent : { ...extent, monitors: Number(monitors) });
   } catch (error) {
     if (!(error instanceof VoidMeasurement)) throw error;
     console.log(

@@ -14,6 +14,10 @@ export class FairKeys {
     return this.#size;
   }
 
+  has(key: string): boolean {
+    return this.#groups.get(this.#groupOf(key))?.has(key) ?? false;
+  }
+
   /** A key that waits already keeps its place. */
   add(key: string): void {
     const name = this.#groupOf(key);

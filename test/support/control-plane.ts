@@ -46,12 +46,15 @@ export async function startMortalControlPlane(): Promise<MortalControlPlane | un
   return plane;
 }
 
-/** Undefined where no control plane can be had: `HOW_TO_GET_A_CONTROL_PLANE` says what to do. */
-export async function startTestControlPlane(): Promise<TestControlPlane | undefined> {
+/**
+ * Undefined where no control plane can be had: `HOW_TO_GET_A_CONTROL_PLANE` says what to do. `durable`: etcd flushes, as in
+ * production.
+ */
+export async function startTestControlPlane(durable = false): Promise<TestControlPlane | undefined> {
   const given = process.env.TEST_KUBECONFIG;
   const started = given
     ? { kubeconfig: given, stop: async () => undefined }
-    : ((await startFromBinaries()) ?? (await startK3s()));
+    : ((await startFromBinaries(durable)) ?? (await startK3s()));
   if (started === undefined) return undefined;
   try {
     await applyDefinitions(started.kubeconfig);
@@ -62,7 +65,7 @@ export async function startTestControlPlane(): Promise<TestControlPlane | undefi
   return started;
 }
 
-async function startFromBinaries(): Promise<MortalControlPlane | undefined> {
+async function startFromBinaries(durable = false): Promise<MortalControlPlane | undefined> {
   const binaries = await findControlPlaneBinaries((words) => console.error(words));
   if (binaries === undefined) return undefined;
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'beatkeeper-cluster-')));
@@ -71,7 +74,7 @@ async function startFromBinaries(): Promise<MortalControlPlane | undefined> {
   const etcd = await findFreePort();
   const etcdPeer = await findFreePort(new Set([etcd]));
   const ports = { etcd, etcdPeer, apiserver: await findFreePort(new Set([etcd, etcdPeer])) };
-  const plane = await prepareControlPlane({ binaries, folder, ports, durable: false, issuer: ISSUER });
+  const plane = await prepareControlPlane({ binaries, folder, ports, durable, issuer: ISSUER });
   const { PATH, HOME } = process.env;
   const env = { PATH, HOME, [RUN_MARK_VARIABLE]: runMark(folder, runId) };
   const etcdServer = runServer(plane.etcd, env);

@@ -12,6 +12,7 @@ import { waitFor } from './wait-for.ts';
 const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
 
 export interface RoleProcess {
+  pid: number;
   /** Of the public port of `api`. */
   url: string;
   /** Where its health and metrics are. */
@@ -64,12 +65,17 @@ export async function startRole(
     await ended;
   };
   try {
-    await waitFor(async () => (await readiness()).httpStatus === 200, { what: `the ${role} is ready` });
+    const isReady = waitFor(async () => (await readiness()).httpStatus === 200, {
+      what: `the ${role} is ready`,
+    });
+    isReady.catch(() => undefined); // nobody awaits it after the process has ended
+    await Promise.race([isReady, ended.then(() => Promise.reject(new Error(`The ${role} has ended.`)))]);
   } catch (error) {
     child.kill('SIGKILL');
     throw error;
   }
   const exited = ended.then(([code]: (number | null)[]) => code ?? null);
   const signal = (name: NodeJS.Signals) => void child.kill(name);
-  return { url: `http://127.0.0.1:${port}`, healthUrl, readiness, exited, signal, close };
+  const { pid = 0 } = child;
+  return { pid, url: `http://127.0.0.1:${port}`, healthUrl, readiness, exited, signal, close };
 }

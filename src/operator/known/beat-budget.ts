@@ -33,6 +33,11 @@ export class BeatBudget {
     return false;
   }
 
+  /** The key is woken when its turn comes. */
+  isWaiting(key: string): boolean {
+    return this.#waiting.has(key);
+  }
+
   /** The status was written for another reason, or the object is gone: nothing waits any more. */
   forget(key: string): void {
     this.#waiting.delete(key);

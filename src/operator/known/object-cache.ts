@@ -23,6 +23,8 @@ export interface ObjectMemory<O extends KubeObject = KubeObject> {
   secretCheckedAtMs?: number;
   /** When a status, and with it the last beat, was last written, ms of the process's clock. */
   beatWrittenAtMs?: number;
+  /** The pass that may write a beat comes then, ms of the process's clock. */
+  beatWaitsUntilMs?: number | undefined;
   /** Since when the monitor is late without the status saying so, ms of the process's clock. */
   lateSinceMs?: number;
   /** The alias of the endpoint, as last read. */

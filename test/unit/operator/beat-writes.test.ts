@@ -1,9 +1,10 @@
 // Which statuses are written for beats alone, on a fake clock: at most one a period for a Monitor, at most so many a second
 // for all of them, in turns.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { BeatWrites } from '../../../src/operator/kinds/monitor/beat-writes.ts';
+import { BeatWrites, isFurtherBeat } from '../../../src/operator/kinds/monitor/beat-writes.ts';
 import type { MonitorObject } from '../../../src/operator/kinds/monitor/monitor-object.ts';
 import { BeatBudget } from '../../../src/operator/known/beat-budget.ts';
+import type { CachedMonitorStatus } from '../../../src/operator/known/monitor-status-cache.ts';
 import type { ObjectMemory } from '../../../src/operator/known/object-cache.ts';
 import { monitorObject, NOW } from './resources.ts';
 
@@ -25,6 +26,8 @@ describe('the status of one Monitor', () => {
     const history: string[] = [];
     return {
       history,
+      /** Whether a further beat needs a pass. */
+      isHeldBack: () => writes.isHoldingBack(monitorObject({}, {}, status), memory),
       /** `isFailing`: the API server refuses the write. */
       sees(seen: Partial<Status>, isFailing = false): number {
         const next = { ...status, ...seen };
@@ -95,8 +98,80 @@ describe('the status of one Monitor', () => {
     expect(monitor.sees({ health: 'late' })).toBe(PERIOD_MS);
   });
 
+  it('a beat that waits needs no further pass until its time has come', () => {
+    const monitor = written(up(-3600));
+    expect(monitor.isHeldBack()).toBe(false);
+    monitor.sees(up(0));
+    expect(monitor.isHeldBack()).toBe(false);
+    vi.advanceTimersByTime(1000);
+    expect(monitor.sees(up(1))).toBe(PERIOD_MS - 1000);
+    expect(monitor.isHeldBack()).toBe(true);
+    vi.advanceTimersByTime(PERIOD_MS - 1000);
+    expect(monitor.isHeldBack()).toBe(false);
+    expect(monitor.sees(up(30))).toBe(0);
+    expect(monitor.isHeldBack()).toBe(false);
+  });
+
+  it('a beat of a job that was late needs a pass, and so does what comes after other news', () => {
+    const monitor = written(up(-3600));
+    monitor.sees({ health: 'late' });
+    expect(monitor.isHeldBack()).toBe(false);
+    monitor.sees(up(0));
+    monitor.sees(up(1));
+    expect(monitor.isHeldBack()).toBe(true);
+    monitor.sees({ health: 'down' });
+    expect(monitor.isHeldBack()).toBe(false);
+  });
+
+  it('a beat that waits for its turn needs no further pass until then', () => {
+    const woken: string[] = [];
+    const settings = { lastBeatPeriodMs: PERIOD_MS, beatWritesPerSecond: 1 };
+    const writes = new BeatWrites(settings, (key) => woken.push(key) > 0);
+    const sees = (name: string) => {
+      const object = monitorObject({}, { name }, up(-3600));
+      const memory: ObjectMemory = {};
+      return [writes.holdBack(object, memory, up(0)), writes.isHoldingBack(object, memory)];
+    };
+    expect(sees('first')).toEqual([0, false]);
+    expect(sees('second')).toEqual([Number.POSITIVE_INFINITY, true]);
+    vi.advanceTimersByTime(1000);
+    expect(woken).toHaveLength(1);
+    expect(sees('second')).toEqual([0, false]);
+  });
+
   it('a last beat of the future, which somebody wrote or another clock stated, holds nothing back', () => {
     expect(written(up(86_400)).sees(up(0))).toBe(0);
+  });
+});
+
+describe('a further beat', () => {
+  const seen = (more: object = {}, status: object = {}) =>
+    ({
+      ...{ lifecycle: 'active', configurationVersion: 3, atMs: 0, ...more },
+      status: {
+        ...{ health: 'up', openIncidents: [], cadence: { source: 'configured', intervalSeconds: 60 } },
+        ...{ firstBeatAt: 'a', lastBeatAt: 'b', nextDeadlineAt: 'c', ...status },
+      },
+    }) as unknown as CachedMonitorStatus;
+
+  it('is one that changes nothing but what each beat changes', () => {
+    const next = { lastBeatAt: 'd', nextDeadlineAt: 'e', lastSequence: 2, lastDurationSeconds: 7 };
+    expect(isFurtherBeat(seen(), seen({ atMs: 9, because: 'x' }, next))).toBe(true);
+  });
+
+  it.each([
+    ['without a status before', undefined, seen()],
+    ['of a monitor that is late', seen({}, { health: 'late' }), seen({}, { health: 'late' })],
+    ['after which it is up again', seen({}, { health: 'late' }), seen()],
+    ['that is the first one', seen({}, { firstBeatAt: undefined, lastBeatAt: undefined }), seen()],
+    ['that starts the clock', seen({}, { nextDeadlineAt: undefined }), seen()],
+    ['with another rhythm', seen(), seen({}, { cadence: { source: 'configured', intervalSeconds: 90 } })],
+    ['with another configuration', seen(), seen({ configurationVersion: 4 })],
+    ['after which an incident is open', seen(), seen({}, { openIncidents: [{ incidentId: 'i' }] })],
+    ['after which maintenance is on', seen(), seen({}, { maintenance: { endsAt: 'f' } })],
+    ['after which another object has the monitor', seen(), seen({ origin: { uid: 'u' } })],
+  ])('is not one %s', (_name, before, after) => {
+    expect(isFurtherBeat(before, after)).toBe(false);
   });
 });
 

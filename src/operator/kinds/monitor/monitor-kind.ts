@@ -153,7 +153,7 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
       if (type === 'deleted') this.#beats.forget(objectKey(object));
     });
     const caches = { monitors: this.cache, callbacks: this.#callbacks, rules: this.#rules };
-    watchMonitors(this.#context, caches, enqueue);
+    watchMonitors(this.#context, caches, { beats: this.#beats, enqueue });
   }
 
   async desire(object: MonitorObject, { id, projectId }: DesireFacts): Promise<DesiredMonitor> {

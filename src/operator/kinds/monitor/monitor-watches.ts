@@ -11,6 +11,7 @@ import type { CallbackObject } from '../callback/callback-object.ts';
 import { changesRejection, concernsDefault, concernsTargets } from '../callback/callback-watches.ts';
 import { changesGivenRules, names } from '../rule/matching.ts';
 import { objectsNear, type RuleObject } from '../rule/rule-object.ts';
+import { type BeatWrites, isFurtherBeat } from './beat-writes.ts';
 import { changesChains, changesDependents } from './dependencies-of-monitor.ts';
 import { MONITOR_IDENTITY, type MonitorObject } from './monitor-object.ts';
 import { isBeatItem } from './monitor-status.ts';
@@ -22,15 +23,18 @@ export interface WatchedCaches {
   rules: ObjectCache<RuleObject>;
 }
 
+/** What it needs of the passes. */
+export interface MonitorPasses {
+  beats: Pick<BeatWrites, 'isHoldingBack'>;
+  enqueue: Enqueue<MonitorObject>;
+}
+
 /** Subscribes to the feed, to Callbacks, to Rules and to the Monitors themselves. */
-export function watchMonitors(
-  context: OperatorContext,
-  caches: WatchedCaches,
-  enqueue: Enqueue<MonitorObject>,
-): void {
+export function watchMonitors(context: OperatorContext, caches: WatchedCaches, passes: MonitorPasses): void {
+  const { enqueue } = passes;
   const { bindings, feed, statusCache } = context;
   const { monitors, callbacks, rules } = caches;
-  feed.subscribe(new MonitorFeed(context, monitors, enqueue));
+  feed.subscribe(new MonitorFeed(context, monitors, passes));
   monitors.subscribe(({ type, object, previous }) => {
     const former = type === 'deleted' ? object : previous;
     const isLeft =
@@ -94,29 +98,33 @@ export function watchMonitors(
 class MonitorFeed implements FeedListener {
   readonly #context: OperatorContext;
   readonly #monitors: ObjectCache<MonitorObject>;
-  readonly #enqueue: Enqueue<MonitorObject>;
+  readonly #passes: MonitorPasses;
 
-  constructor(
-    context: OperatorContext,
-    monitors: ObjectCache<MonitorObject>,
-    enqueue: Enqueue<MonitorObject>,
-  ) {
+  constructor(context: OperatorContext, monitors: ObjectCache<MonitorObject>, passes: MonitorPasses) {
     this.#context = context;
     this.#monitors = monitors;
-    this.#enqueue = enqueue;
+    this.#passes = passes;
   }
 
-  /** Mere beats go behind what people wait for. */
+  /** Mere beats go behind what people wait for, and need no pass while one comes for an earlier beat anyway. */
   itemChanged(item: StatusFeedItem, atMs: number): void {
+    const { projectId, monitorId } = item;
+    const known = this.#context.statusCache.get(projectId, monitorId);
+    const latest = { ...item, atMs };
+    const isFurther = isFurtherBeat(known, latest);
+    const { beats, enqueue } = this.#passes;
     for (const object of this.#keep(item, atMs)) {
-      this.#enqueue([object], isBeatItem(object, { ...item, atMs }) ? 'low' : 'normal');
+      if (isFurther && beats.isHoldingBack(object, this.#monitors.memoryOf(object))) continue;
+      enqueue([object], isBeatItem(object, latest) ? 'low' : 'normal');
     }
   }
 
   /** Enqueues only objects with another version. */
   itemListed(item: StatusFeedItem, atMs: number): void {
     const objects = this.#keep(item, atMs);
-    this.#enqueue(objects.filter(({ status }) => status?.configurationVersion !== item.configurationVersion));
+    this.#passes.enqueue(
+      objects.filter(({ status }) => status?.configurationVersion !== item.configurationVersion),
+    );
   }
 
   /** A monitor that was not listed was deleted through the API. A status without an object is forgotten. */
@@ -130,7 +138,7 @@ class MonitorFeed implements FeedListener {
       const latest = statusCache.get(projectId, monitorId);
       if (latest === undefined || latest.atMs > sinceMs) continue;
       statusCache.delete(projectId, monitorId);
-      this.#enqueue([object]);
+      this.#passes.enqueue([object]);
     }
   }
 

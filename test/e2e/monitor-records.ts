@@ -3,6 +3,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Observation } from '../../src/contract/resources/beat.ts';
 import type { Incident, TimelineEntry } from '../../src/contract/resources/incident.ts';
+import { fetchServed } from '../support/fetch-served.ts';
 import { waitFor } from '../support/wait-for.ts';
 import type { Product } from './product.ts';
 
@@ -35,14 +36,23 @@ interface ListedMonitor {
 }
 
 /** Each reading asks for the lists of the project, and for the observations of the monitors that have new ones. */
-export function recordsOf(product: Product): MonitorRecords {
+export function recordsOf(product: Product, project: string): MonitorRecords {
   const known = new Map<string, { lastSequence: number; observations: Observation[] }>();
-  let token: Promise<string> | undefined;
+  let connection: Promise<{ url: string; headers: Record<string, string> }> | undefined;
   let running: Promise<Map<string, MonitorRecord>> | undefined;
 
+  /** Asked once: a reading starts no programs. */
+  const connect = async () => {
+    const headers = {
+      authorization: `Bearer ${await product.tokenOf('viewer')}`,
+      'service-project': project,
+    };
+    return { url: await product.apiUrl(), headers };
+  };
   async function get<T>(path: string): Promise<T> {
-    token ??= product.tokenOf('viewer');
-    const answer = await product.callApi(path, await token);
+    connection ??= connect();
+    const { url, headers } = await connection;
+    const answer = await fetchServed(`${url}${path}`, { headers });
     if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
     return (await answer.json()) as T;
   }

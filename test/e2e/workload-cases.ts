@@ -75,7 +75,7 @@ export const WATCHED_CASES: Readonly<Record<string, WorkloadCase>> = {
     ],
   },
   'over-deadline': {
-    ...{ times: 1, job: { activeDeadlineSeconds: 20 }, act: nothing, incidents: FAILED },
+    ...{ times: 1, job: { activeDeadlineSeconds: 45 }, act: nothing, incidents: FAILED },
     observations: [
       '1 start',
       '1 fail 143: Job over-deadline failed: DeadlineExceeded. Container main of pod over-deadline: exit code 143.',
@@ -156,9 +156,9 @@ export const WATCHED_CASES: Readonly<Record<string, WorkloadCase>> = {
       container.end(0);
     },
   },
-  // Its second Job is due while the first one runs, and is not made.
+  // Its next Jobs are due while the first one runs, and are not made.
   hangs: {
-    ...{ times: 2, cronJob: { concurrencyPolicy: 'Forbid' }, monitor: STRICT, act: nothing },
+    ...{ times: 9, cronJob: { concurrencyPolicy: 'Forbid' }, monitor: STRICT, act: nothing },
     ...{ observations: STARTED, incidents: ['missed_deadline open'] },
   },
   suspended: {

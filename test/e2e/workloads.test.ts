@@ -23,19 +23,22 @@ const OPERATOR_PODS = 'app.kubernetes.io/component=operator,app.kubernetes.io/na
 const MINUTE_MS = 60_000;
 /** The shortest grace that Monitors may have here. */
 const SECONDS = 15;
-/** Runs in every minute, and is healthy all the time. */
+/** Runs in every minute, and is healthy all the time. A busy machine takes long to start a pod. */
 const STEADY = 'steady';
+const STEADY_GRACE_SECONDS = 40;
 type AnyCase = Omit<WorkloadCase, 'act'>;
 const ALL: Readonly<Record<string, AnyCase>> = { ...WATCHED_CASES, ...KILL_CASES, ...AWAY_CASES };
 
 let cluster: Cluster;
 let told: ToldJobs;
 let records: MonitorRecords;
+/** How long it takes to apply all objects on this machine. */
+let applyMs = 0;
 
 beforeAll(async () => {
   cluster = await startCluster();
   told = await startToldJobs();
-  records = recordsOf(useProduct(cluster, SYSTEM, TEAM));
+  records = recordsOf(useProduct(cluster, SYSTEM, TEAM), TEAM);
   const shut = {
     ...restrictedNamespace(SHUT),
     ...{ metadata: { name: SHUT, annotations: { 'beatkeeper.dev/project': TEAM } } },
@@ -76,12 +79,12 @@ function objectsOf(name: string, one: AnyCase, schedule: string): object[] {
   const metadata = { name, namespace: namespaceOf(one) };
   const labels = { case: name };
   const job = { template: told.template(one.container), ...one.job };
-  const ref = { apiVersion: 'batch/v1', kind: one.isJob ? 'Job' : 'CronJob', name };
+  const type = { apiVersion: 'batch/v1', kind: one.isJob ? 'Job' : 'CronJob' };
   const callback = { kind: 'disabled' };
   const monitors = one.monitor
-    ? [monitor(name, metadata.namespace, { callback, workloadRef: ref, ...one.monitor })]
+    ? [monitor(name, metadata.namespace, { callback, workloadRef: { ...type, name }, ...one.monitor })]
     : [];
-  if (one.isJob) return [...monitors, { ...ref, metadata, spec: job }];
+  if (one.isJob) return [...monitors, { ...type, metadata, spec: job }];
   const annotations = one.monitor ? {} : { 'beatkeeper.dev/monitor': 'true' };
   const spec = {
     schedule,
@@ -89,11 +92,12 @@ function objectsOf(name: string, one: AnyCase, schedule: string): object[] {
     jobTemplate: { metadata: { labels }, spec: job },
     ...one.cronJob,
   };
-  return [...monitors, { ...ref, metadata: { ...metadata, annotations }, spec }];
+  return [...monitors, { ...type, metadata: { ...metadata, annotations }, spec }];
 }
 
-/** The first whole minute in which all may be as the caller wants it to be by then. */
-const nextMinute = (marginMs: number) => Math.ceil((Date.now() + marginMs) / MINUTE_MS) * MINUTE_MS;
+/** The first whole minute by which so many steps are surely done. */
+const nextMinute = (steps: number) =>
+  Math.ceil((Date.now() + steps * (5_000 + 2 * applyMs)) / MINUTE_MS) * MINUTE_MS;
 
 /** The CronJobs of these cases are due from this minute on. */
 async function setDue(cases: Readonly<Record<string, AnyCase>>, firstMs: number): Promise<void> {
@@ -140,15 +144,17 @@ describe('Jobs that an operator sees', () => {
     const every = Object.entries(ALL).flatMap(([name, one]) => objectsOf(name, one, dormant()));
     const steady = {
       times: 0,
-      monitor: { graceSeconds: SECONDS },
+      monitor: { graceSeconds: STEADY_GRACE_SECONDS },
       cronJob: { successfulJobsHistoryLimit: 100 },
     };
     told.let(new RegExp(`^${STEADY}-`));
     const names = [...Object.keys(ALL), STEADY];
+    const startedMs = Date.now();
     await cluster.apply(
       ...every,
       ...objectsOf(STEADY, { ...steady, observations: [], incidents: [] }, '* * * * *'),
     );
+    applyMs = Date.now() - startedMs;
     const areThere = async () => (await records.read()).size === names.length;
     await waitFor(areThere, { what: 'all monitors', timeoutMs: 300_000, intervalMs: 500 });
     for (const namespace of [TEAM, SHUT]) {
@@ -156,7 +162,7 @@ describe('Jobs that an operator sees', () => {
         '-n',
         namespace,
         'wait',
-        '--for=condition=Ready',
+        '--for=condition=Synced',
         'monitor',
         '--all',
         '--timeout=300s',
@@ -166,7 +172,7 @@ describe('Jobs that an operator sees', () => {
   });
 
   it('each way in which they begin and end has exactly its observations and incidents', async () => {
-    const firstMs = nextMinute(20_000);
+    const firstMs = nextMinute(1);
     await setDue(WATCHED_CASES, firstMs);
     await forEach(WATCHED_CASES, async (name, one) => {
       await one.act(toolsOf(name, one, firstMs));
@@ -207,7 +213,7 @@ describe('an operator that is killed while Jobs run', () => {
 
 describe('an operator that is away for longer than deadlines', () => {
   it('tells what is left of Jobs when it is back; nothing is missed that ran, and what is dead is found', async () => {
-    const firstMs = nextMinute(30_000);
+    const firstMs = nextMinute(3);
     await setDue(AWAY_CASES, firstMs);
     const schedule = scheduleOf(firstMs, AWAY_CASES['away-dead']?.times ?? 0);
     const hasSchedule = async () =>
@@ -218,8 +224,8 @@ describe('an operator that is away for longer than deadlines', () => {
     expect(Date.now(), 'the operator is gone in time').toBeLessThan(firstMs);
     const before = await records.read();
     await forEach(AWAY_CASES, (name, one) => one.go(toolsOf(name, one, firstMs)));
-    const deadlineMs = firstMs + SECONDS * 1000;
-    await waitFor(() => Date.now() > deadlineMs + 10_000, { what: 'deadlines have passed', intervalMs: 500 });
+    const deadlineMs = firstMs + STEADY_GRACE_SECONDS * 1000;
+    await waitFor(() => Date.now() > deadlineMs + 5_000, { what: 'deadlines have passed', intervalMs: 500 });
     expect(await records.read()).toEqual(before);
 
     await cluster.kubectl('-n', SYSTEM, 'scale', OPERATOR, '--replicas=2');

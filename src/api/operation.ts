@@ -25,7 +25,7 @@ import type { Principal } from './auth/principal.ts';
 import { type CallPlace, type FindPlace, placeFinder } from './call-databases.ts';
 import { accepts } from './http/headers.ts';
 import type { CallHolder, OpenCalls } from './http/open-calls.ts';
-import { readTarget } from './http/request.ts';
+import { readTarget, wireBytesOf } from './http/request.ts';
 
 /**
  * A success: the body that the contract describes, and the version for the `ETag`. Status, kind of ETag and media type
@@ -121,7 +121,8 @@ export function registerOperation<Spec extends OperationSpec>(
   app.route({
     method: spec.method,
     url: spec.path.replaceAll(/\{(\w+)\}/g, ':$1'),
-    config: { rawBody: spec.rawBody },
+    config: { rawBody: spec.rawBody, maxBodyBytes: spec.maxBodyBytes },
+    ...(spec.maxBodyBytes === undefined ? {} : { bodyLimit: wireBytesOf(spec.maxBodyBytes) }),
     // Only for the OpenAPI document: the contract validates, and answers are serialized before they are sent.
     schema: routeSchema(spec.operationId),
     validatorCompiler: () => () => true,

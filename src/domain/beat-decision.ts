@@ -2,7 +2,7 @@
 // problem for which it is refused. Pure: one decision for the publish address and for test beats.
 import { applyBeat, applyRefusedBeat, applySuspendedBeat, type BeatResult, rearm } from './beat.ts';
 import { type BeatInput, movesDeadline, type RefusedBeat } from './beat-input.ts';
-import { holdAlerts } from './held-alerts.ts';
+import { holdAlerts, holdOf } from './held-alerts.ts';
 import type { Incident } from './incident.ts';
 import { judgeSuccess, type MonitorRules, ruleProblem } from './judged-beat.ts';
 import type { LiveState, Timing } from './monitor.ts';
@@ -64,9 +64,9 @@ export function decideBeat(
   return { ...taken, result: withHeldAlerts(timing, taken.result, nowMs) };
 }
 
-/** Where the monitor depends on others, what opens is told of later. */
+/** Where the monitor may have causes elsewhere, what opens is told of later. */
 function withHeldAlerts(timing: Timing, result: BeatResult, nowMs: number): BeatResult {
-  if (timing.dependsOn === undefined || result.transitions.length === 0) return result;
+  if (holdOf(timing) === undefined || result.transitions.length === 0) return result;
   const { live, transitions } = holdAlerts(timing, result.live, result.transitions, nowMs);
   return { ...result, live: rearm(timing, live, nowMs), transitions };
 }

@@ -1,6 +1,15 @@
 // The public record of an incident, the same in the API and in alerts (docs/contract/incidents.md). It names each
 // field, so that nothing else of an incident becomes visible.
-import type { Actor, Incident, IncidentKind, IncidentState, Severity, SuppressedBy } from './incident.ts';
+import type {
+  Actor,
+  Incident,
+  IncidentKind,
+  IncidentState,
+  Severity,
+  SuppressedBy,
+  SuppressingIncident,
+} from './incident.ts';
+import type { NamedCause } from './operator-cause.ts';
 import { optionalTime, toTime } from './timestamp.ts';
 
 /** Times are RFC 3339. */
@@ -23,7 +32,7 @@ export interface IncidentRecord {
   openSequence?: number;
   lastSequence?: number;
   violationCount: number;
-  suppressedBy?: SuppressedBy;
+  suppressedBy?: SuppressingIncident | NamedCause;
   summary: string;
 }
 
@@ -51,9 +60,16 @@ export function toIncidentRecord(
     openSequence: incident.openSequence,
     lastSequence: incident.lastSequence,
     violationCount: incident.violationCount,
-    suppressedBy: incident.suppressedBy,
+    suppressedBy: incident.suppressedBy && shownCause(incident.suppressedBy),
     summary: summaryOf(incident),
   };
+}
+
+/** The cause of an incident, as people see it. */
+export function shownCause(by: SuppressedBy): SuppressingIncident | NamedCause {
+  return 'cause' in by
+    ? { cause: by.cause, object: by.object }
+    : { monitorId: by.monitorId, incidentId: by.incidentId };
 }
 
 /** The summary is what opened the incident: of one that is over it must not read like a new one. */

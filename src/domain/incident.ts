@@ -1,6 +1,7 @@
 // The incident state machine (docs/contract/incidents.md): (incident, cause, now) -> the next incident, its timeline
 // entries, and the event to send. Pure; the writer holds the lock of the monitor's live row.
 import { newId } from './id.ts';
+import type { AlertedCause, KnownCause } from './operator-cause.ts';
 
 export const INCIDENT_KINDS = [
   'missed_deadline',
@@ -58,10 +59,13 @@ export interface Actor {
 export const SYSTEM_ACTOR: Actor = { kind: 'system', id: 'beatkeeper', display: 'Beatkeeper' };
 
 /** The cause of an incident at another monitor. */
-export interface SuppressedBy {
+export interface SuppressingIncident {
   monitorId: string;
   incidentId: string;
 }
+
+/** The cause of an incident: at a monitor that its own one depends on, or as the operator sees it. */
+export type SuppressedBy = SuppressingIncident | KnownCause;
 
 /** An incident as the state machine sees it. Times are in ms. */
 export interface Incident {
@@ -89,7 +93,7 @@ export interface Incident {
   alertedMs?: number;
   /** Until then the alert of what has opened is held (`held-alerts.ts`). */
   heldMs?: number;
-  /** The monitor that it depends on is down: nobody was told of this one, or not of its last opening. */
+  /** Its cause has an alert of its own: nobody was told of this one, or not of its last opening. */
   suppressedBy?: SuppressedBy;
   /** When it last opened again, and the deadline that was missed then. */
   reopenedMs?: number;
@@ -111,6 +115,8 @@ export interface Transition {
   isNew: boolean;
   entries: TimelineEntry[];
   event?: { type: IncidentEvent; previousState?: IncidentState };
+  /** The cause that its alert names, if no other alert at the endpoint has. */
+  cause?: AlertedCause;
 }
 
 /** An incident that flaps sends no second alert within this time (docs/contract/incidents.md). */

@@ -100,7 +100,10 @@ export interface Timing extends Maintained {
   dependsOn?: readonly string[];
   /** Floor of a learned cadence: 60 s, lower in development. */
   minimumIntervalMs: number;
-  /** An operator beats it, which tells of each end: a run that began in time may last until the next one is due. */
+  /**
+   * An operator beats it, which tells of each end: a run that began in time may last until the next one is due. Its alerts are held
+   * until the operator has said what it sees.
+   */
   startsMove?: boolean;
 }
 

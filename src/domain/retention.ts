@@ -21,6 +21,8 @@ export const KEPT_DAYS = {
   endpointChanges: 30,
   /** Those of operators too. */
   serviceOutages: 400,
+  /** As operators see them, counted from their end. */
+  operatorCauses: 30,
   /** A provider sends an event again for three days, and people do for thirty. */
   billingEvents: 60,
   /** Banks take back a payment for 540 days at most. */

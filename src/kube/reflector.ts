@@ -24,9 +24,12 @@ export interface ReflectorOptions<T extends KubeObject> {
   onChange?: (change: StoreChange<T>) => void;
   /**
    * Called while the server refuses the named namespace (403, or 404 because there is none), and with undefined when it
-   * does no more. The store keeps its objects meanwhile: nobody knows whether they are there. Only with `namespace`.
+   * does no more. The store keeps its objects meanwhile: nobody knows whether they are there. Only with `namespace`, or if
+   * the collection is optional.
    */
   onRefused?: (refusal: KubeError | undefined) => void;
+  /** The owner does without the collection where it may not be seen: also a refusal of all namespaces is an answer. */
+  isOptional?: boolean;
   tuning?: ReflectorTuning;
   metrics?: KubeMetrics;
   log?: KubeLog;
@@ -259,8 +262,8 @@ export class Reflector<T extends KubeObject> {
 
   /** True for a refusal that the owner of the reflector handles. It is an answer: the cluster is heard. */
   #settleRefusal(error: unknown): boolean {
-    const { namespace, onRefused } = this.#options;
-    if (namespace === undefined || onRefused === undefined) return false;
+    const { namespace, onRefused, isOptional } = this.#options;
+    if (onRefused === undefined || (namespace === undefined && !isOptional)) return false;
     if (!isForbidden(error) && !isNamespaceMissing(error)) return false;
     this.#heardAtMs = performance.now();
     // A list, and no silent watch, shows that the refusal has ended.

@@ -100,6 +100,7 @@ export class OperatorRuntime {
     const { signal } = this.#abort;
     this.#namespaces?.start();
     this.#context.watched.start();
+    this.#workloads?.startCaches();
     await Promise.all([this.#namespaces?.whenSynced(signal), this.#context.watched.whenSynced(signal)]);
     this.#context.feed.start();
   }
@@ -129,7 +130,8 @@ export class OperatorRuntime {
     this.#abort.abort(new Error('The operator ends.'));
     await this.#housekeeping;
     await this.#context.feed.stop();
-    await Promise.all([this.#namespaces?.stop(), this.#context.watched.stop()]);
+    const { watched } = this.#context;
+    await Promise.all([this.#namespaces?.stop(), watched.stop(), this.#workloads?.stopCaches()]);
   }
 
   /** True if the caches are full, but for those of degraded namespaces. */

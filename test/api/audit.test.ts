@@ -204,6 +204,7 @@ const NOT_AUDITED = [
   'rotatePublishUrl',
   'setMonitorBeatenBy',
   'setMonitorOrigin',
+  'setOperatorCauses',
   'signOperator',
   'updateDraft',
   'updateMonitor',

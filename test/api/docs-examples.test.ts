@@ -34,7 +34,7 @@ listMonitorIncidents getStatusFeed getBilling
 listIncidents getIncident getIncidentTimeline listIncidentDeliveries listDeliveries getDelivery
 acknowledgeIncident noteIncident redeliver resolveIncident
 updateMonitor setMonitorBeatenBy clearMonitorBeatenBy setMonitorOrigin changeMonitorLifecycle listMonitorChanges rotatePublishUrl setMonitorBinding
-signOperator reportMonitorOrigins setCallbackOrigin checkDestinations
+signOperator setOperatorCauses reportMonitorOrigins setCallbackOrigin checkDestinations
 listCallbackChanges exportOrganization getOpenApi deleteMonitor deleteCallback
 `
   .trim()

@@ -187,19 +187,31 @@ describe.skipIf(found === undefined)('the roles', () => {
           : [],
       );
       const resources = new Set(rules.flatMap((rule) => rule.resources));
-      const seen = ['cronjobs', 'jobs', 'pods', 'pods/log', 'deployments'].filter((name) =>
-        resources.has(name),
-      );
+      const known = ['cronjobs', 'jobs', 'pods', 'pods/log', 'deployments', 'resourcequotas', 'nodes'];
+      const seen = known.filter((name) => resources.has(name));
       return { workloads: value('BEATKEEPER_WORKLOADS'), logs: value('BEATKEEPER_WORKLOAD_LOGS'), seen };
     };
-    const all = ['cronjobs', 'jobs', 'pods', 'deployments'];
+    const all = ['cronjobs', 'jobs', 'pods', 'deployments', 'resourcequotas', 'nodes'];
     expect(await read({})).toEqual({ workloads: 'true', logs: 'false', seen: all });
     expect(await read({ logs: { enabled: true } })).toEqual({
       ...{ workloads: 'true', logs: 'true' },
-      seen: ['cronjobs', 'jobs', 'pods', 'pods/log', 'deployments'],
+      seen: all.toSpliced(3, 0, 'pods/log'),
     });
     const off = { workloads: 'false', logs: 'false', seen: [] };
     expect(await read({ workloads: { enabled: false }, logs: { enabled: true } })).toEqual(off);
+  });
+
+  it('the operator of single namespaces sees quotas there, and no nodes', async () => {
+    const manifests = await render(helm, { operator: { watchNamespaces: ['shop'] } });
+    const roles = manifests.filter(
+      ({ kind, metadata }) => /Role$/.test(kind) && metadata.name.endsWith('-operator'),
+    );
+    expect(roles.map(({ kind, metadata }) => [kind, metadata.namespace])).toEqual([['Role', 'shop']]);
+    const resources = roles.flatMap(({ rules = [] }) =>
+      (rules as { resources: string[] }[]).flatMap((rule) => rule.resources),
+    );
+    expect(resources).toContain('resourcequotas');
+    expect(resources).not.toContain('nodes');
   });
 
   it('the operator has a token for the audience beatkeeper and no access to the database', async () => {

@@ -75,7 +75,8 @@ function alternatives(schema: Schema): Schema[] {
 
 const typeOf = ({ type }: Schema) => [type].flat().find((one) => one !== 'null');
 /** Texts of which one fits each pattern. */
-const TEXTS = ['UTC', 'a', '0 0 1 1 *', 'a=b', 'https://example.com/', 'orphaned', '"configuration-1"'];
+const UUID = '5f0c3a52-6f0e-4b7e-9d58-1f6a7c0e2b91';
+const TEXTS = ['UTC', 'a', '0 0 1 1 *', 'a=b', 'https://example.com/', 'orphaned', '"configuration-1"', UUID];
 
 function textFor({ format, pattern = '' }: Schema): string {
   if (format === 'date-time') return '2026-01-01T00:00:00Z';
@@ -196,7 +197,11 @@ function casesOfList({ items = {}, minItems = 0, maxItems }: Schema, path: reado
   const sample = sampleOf(items);
   // Some lists name each thing once.
   const listOf = (length: number) =>
-    Array.from({ length }, (_, index) => (sample === 'UTC' ? `a${index}` : sample));
+    Array.from({ length }, (_, index) => {
+      if (sample === 'UTC') return `a${index}`;
+      const isMonitor = typeof sample === 'object' && sample !== null && 'monitorId' in sample;
+      return isMonitor ? { ...sample, monitorId: `a${index}` } : sample;
+    });
   return [
     ...(minItems > 0 ? [{ what: 'no item', value: [], refusedAt: path }] : []),
     ...(maxItems === undefined

@@ -37,6 +37,7 @@ PUT    /v1/monitors/{monitorId}/origin                    - - 200 operator
 PUT    /v1/monitors/{monitorId}/beaten-by                 - - 200 operator
 DELETE /v1/monitors/{monitorId}/beaten-by                 - - 200 manage
 PUT    /v1/operators/{operatorId}/sign                    - - 204 operator
+PUT    /v1/operators/{operatorId}/causes                  - - 204 operator
 POST   /v1/monitor-origins                                - - 200 operator
 GET    /v1/incidents                                      - - 200 read
 GET    /v1/incidents/{incidentId}                         - - 200 read

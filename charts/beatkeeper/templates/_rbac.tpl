@@ -37,6 +37,9 @@ has no dot: the namespace `a-b` with the release `c` gives another name than `a`
 - apiGroups: [""]
   resources: [pods] # of Jobs: when their containers ran, and why they failed
   verbs: [list, watch]
+- apiGroups: [""]
+  resources: [resourcequotas] # one that is exhausted is one alert, and not one for each Job without pods
+  verbs: [list, watch]
 - apiGroups: [apps]
   resources: [deployments, statefulsets, daemonsets] # their labels, where a Monitor refers to one
   verbs: [get]

@@ -7,7 +7,7 @@ import { PROBLEMS, type ProblemCode, ProblemError, remediationOf } from '../../d
 import { isDatabaseUnavailable } from '../../store/postgres/database-error.ts';
 import { OccasionalWarning } from '../../telemetry/occasional-warning.ts';
 import { correlationIdOf, nameRequest } from './headers.ts';
-import { isDecodable, UNREADABLE } from './request.ts';
+import { isDecodable, sizeOf, UNREADABLE } from './request.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -50,7 +50,6 @@ function retryAfterOf(error: ProblemError): number | undefined {
 
 /** Errors that Fastify throws itself. */
 const FRAMEWORK: Record<string, [ProblemCode, string]> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'The body is too large: send at most 16 KiB.'],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: [
     'unsupported_media_type',
     'The body is not application/json: send it as application/json.',
@@ -63,10 +62,14 @@ const FRAMEWORK: Record<string, [ProblemCode, string]> = {
   FST_ERR_MAX_PARAM_LENGTH: ['not_found', 'There is no such resource: an identifier is too long.'],
 };
 
-/** Any error as a ProblemError. An unknown error becomes the cause of an `internal_error`. */
-export function toProblem(error: unknown): ProblemError {
+/** Any error as a ProblemError. An unknown error becomes the cause of an `internal_error`. `maxBodyBytes`: of the operation. */
+export function toProblem(error: unknown, maxBodyBytes?: number): ProblemError {
   if (error instanceof ProblemError) return error;
   const { code = '', statusCode = 500 } = (error ?? {}) as { code?: string; statusCode?: number };
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
+    const detail = `The body is too large: send at most ${sizeOf(maxBodyBytes)}.`;
+    return new ProblemError('payload_too_large', { detail, cause: error });
+  }
   const known = FRAMEWORK[code];
   if (known) return new ProblemError(known[0], { detail: known[1], cause: error });
   // Fastify gives what breaks a body 400. Its code is that of a connection to the database that breaks.
@@ -95,7 +98,7 @@ export function toPathProblem(error: unknown, { url, server }: FastifyRequest): 
 
 /** Answers with the problem body. Logs a failure of the service with its cause, which the caller does not see. */
 export function sendProblem(request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply {
-  const problem = toProblem(error);
+  const problem = toProblem(error, request.routeOptions?.config?.maxBodyBytes);
   const correlationId = correlationIdOf(request);
   if (problem.status >= 500) log(request, problem, correlationId);
   nameRequest(request, reply);

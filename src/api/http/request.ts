@@ -1,5 +1,5 @@
 // What a request of /v1 says: path and query as the caller wrote them, and the body, JSON in UTF-8, plain or gzip, at
-// most 16 KiB after inflation (docs/contract/calls.md). Nothing is repaired in silence: a broken escape is a
+// most 16 KiB after inflation unless the operation takes more (docs/contract/calls.md). Nothing is repaired in silence: a broken escape is a
 // refusal, a repeated parameter is a list, and the JSON must mean the same to every reader (I-JSON, RFC 7493): no
 // duplicate keys, no `__proto__`, no NUL or broken characters, no numbers beyond a double, a bounded depth.
 // This file knows no schema.
@@ -14,12 +14,20 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** The operation gets the text of the body. */
     rawBody?: boolean;
+    /** Absent: MAX_BODY_BYTES. */
+    maxBodyBytes?: number;
   }
 }
 
 export const MAX_BODY_BYTES = 16_384;
 /** On the wire: bytes that can't be compressed grow a little, and gzip has a header. */
-const MAX_WIRE_BYTES = 2 * MAX_BODY_BYTES;
+export const wireBytesOf = (maxBodyBytes: number) => maxBodyBytes + 16_384;
+
+/** How many bytes the body of a call may have, in words. */
+export function sizeOf(maxBodyBytes = MAX_BODY_BYTES): string {
+  const kib = maxBodyBytes / 1024;
+  return kib < 1024 ? `${kib} KiB` : `${kib / 1024} MiB`;
+}
 
 export function registerBody(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
@@ -29,12 +37,12 @@ export function registerBody(app: FastifyInstance): void {
     // Some clients always send a content type: zero bytes count as no body, whatever their type.
     if (wire.length === 0) return undefined;
     requireJson(request);
-    const bytes = inflate(request, wire);
+    const bytes = inflate(request, wire, request.routeOptions.config.maxBodyBytes);
     if (bytes.length === 0) return undefined;
     const text = decodeText(bytes);
     return request.routeOptions.config.rawBody ? text : readStrictJson(text);
   };
-  app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MAX_WIRE_BYTES }, parse);
+  app.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: wireBytesOf(MAX_BODY_BYTES) }, parse);
 }
 
 /** Accepts `application/json`; a charset, where there is one, must be UTF-8. */
@@ -49,21 +57,21 @@ function requireJson(request: FastifyRequest): void {
     throw unsupported('The charset of the body is not UTF-8: send it in UTF-8.');
 }
 
-function inflate(request: FastifyRequest, wire: Buffer): Buffer {
+function inflate(request: FastifyRequest, wire: Buffer, maxBytes = MAX_BODY_BYTES): Buffer {
   const encoding = request.headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
   if (encoding === '' || encoding === 'identity') {
-    if (wire.length > MAX_BODY_BYTES) throw tooLarge('The body is too large: send at most 16 KiB.');
+    if (wire.length > maxBytes) throw tooLarge(`The body is too large: send at most ${sizeOf(maxBytes)}.`);
     return wire;
   }
   if (encoding !== 'gzip' && encoding !== 'x-gzip')
     throw unsupported('The content encoding is unknown: send the body plain or with gzip.');
   try {
-    return gunzipSync(wire, { maxOutputLength: MAX_BODY_BYTES });
+    return gunzipSync(wire, { maxOutputLength: maxBytes });
   } catch (cause) {
     if ((cause as { code?: string }).code !== 'ERR_BUFFER_TOO_LARGE') {
       throw invalidField('', 'Must be valid gzip, as Content-Encoding says.', 'invalid_encoding');
     }
-    throw tooLarge('The body is too large: send at most 16 KiB after decompression.');
+    throw tooLarge(`The body is too large: send at most ${sizeOf(maxBytes)} after decompression.`);
   }
 }
 

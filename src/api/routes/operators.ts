@@ -1,11 +1,15 @@
-// Operators that beat monitors: which monitors, and whether they live.
+// Operators that beat monitors: which monitors, whether they live, and what they see of the causes of missed beats.
 import { askPresent } from '../../service/calls/homes.ts';
 import { setBeatenBy } from '../../service/monitors/beaten-by.ts';
+import { setOperatorCauses } from '../../service/monitors/operator-causes.ts';
+import { inTransaction } from '../../store/postgres/transaction.ts';
 import { signOperator } from '../../store/upkeep/operator-signs.ts';
 import type { Handlers } from '../operation.ts';
 import { answerMonitor, monitorNameOf } from './monitors.ts';
 
-export const operatorHandlers: Handlers<'setMonitorBeatenBy' | 'clearMonitorBeatenBy' | 'signOperator'> = {
+export const operatorHandlers: Handlers<
+  'setMonitorBeatenBy' | 'clearMonitorBeatenBy' | 'signOperator' | 'setOperatorCauses'
+> = {
   setMonitorBeatenBy: async (call) => {
     const operatorId = call.input.body.operatorId ?? undefined;
     return await call.write(
@@ -25,6 +29,16 @@ export const operatorHandlers: Handlers<'setMonitorBeatenBy' | 'clearMonitorBeat
   signOperator: async ({ input: { params }, caller, homes }) => {
     const operator = { organizationId: caller.organizationId, operatorId: params.operatorId };
     await askPresent(homes, (db) => signOperator(db, operator));
+    return {};
+  },
+
+  // In each database with its monitors: each knows those that it has. One that is away hears of it with the next call.
+  setOperatorCauses: async ({ input: { params, body }, caller, homes }) => {
+    const operator = { organizationId: caller.organizationId, operatorId: params.operatorId };
+    const named = body.causes.flatMap(({ cause, object, monitors }) =>
+      monitors.map((monitor) => ({ ...monitor, cause, object })),
+    );
+    await askPresent(homes, (db) => inTransaction(db, (tx) => setOperatorCauses(tx, operator, named)));
     return {};
   },
 };

@@ -39,6 +39,8 @@ export interface OperationSpec {
   body?: z.ZodType;
   /** A missing body counts as `{}`. */
   bodyOptional?: boolean;
+  /** How many bytes the body may have after inflation. Absent: as many as that of nearly every call, 16 KiB. */
+  maxBodyBytes?: number;
   /** The operation reads the body itself, as text: also one that `body` does not describe is answered. */
   rawBody?: true;
   /** It only reads, whatever its method: a suspended organization may call it. */

@@ -4,6 +4,7 @@ import { identifier } from '../fields/field.ts';
 import { jurisdictionQuery } from '../fields/paging.ts';
 import { monitor } from '../resources/monitor.ts';
 import { operatorId, setBeatenByBody } from '../resources/operator.ts';
+import { MAX_CAUSES_BYTES, setOperatorCausesBody } from '../resources/operator-causes.ts';
 import { operation } from './operation.ts';
 
 const ofMonitor = {
@@ -50,6 +51,21 @@ export const operatorOperations = {
     params: z.strictObject({ operatorId }),
     body: z.strictObject({}),
     bodyOptional: true,
+    success: 204,
+  }),
+  setOperatorCauses: operation({
+    operationId: 'setOperatorCauses',
+    tag: 'Service',
+    project: 'none',
+    method: 'PUT',
+    path: '/v1/operators/{operatorId}/causes',
+    summary: 'Say what an operator sees of the causes of missed beats',
+    description:
+      'All that it sees now; what it does not name any more has ended. The same again changes nothing, so that it needs neither a key nor an ETag. Monitors that do not exist, or that this operator does not beat, are passed over. The body may have 4 MiB, enough for each one within the bounds.',
+    preset: 'operator',
+    params: z.strictObject({ operatorId }),
+    body: setOperatorCausesBody,
+    maxBodyBytes: MAX_CAUSES_BYTES,
     success: 204,
   }),
 };

@@ -4,6 +4,7 @@ import { DELIVERY_EVENTS, DELIVERY_STATES } from '../../domain/callback.ts';
 import { MOST_COUNTED } from '../../domain/dependency.ts';
 import { identifier, integer, MAX_SAFE, timestamp } from '../fields/field.ts';
 import { incident, incidentState } from './incident.ts';
+import { operatorCause } from './operator-causes.ts';
 import { monitorOrigin } from './origin.ts';
 
 export const deliveryState = z.enum(DELIVERY_STATES);
@@ -47,6 +48,16 @@ export const alertEvent = z
       projectId: z.string(),
       projectName: z.string().optional(),
       incident: incident.optional(),
+      cause: z
+        .object({
+          cause: operatorCause,
+          object: z.string().describe('The node, the namespace, the image, or `<namespace>/<quota>`.'),
+          monitors: integer(1, MAX_SAFE).describe('How many monitors it concerns.'),
+        })
+        .optional()
+        .describe(
+          'The cause as the operator sees it: incidents of other monitors that it concerns send no alert to this endpoint.',
+        ),
       monitor: z
         .object({
           monitorId: identifier,

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { INCIDENT_CHANGES, INCIDENT_KINDS, INCIDENT_STATES, TIMELINE_TYPES } from '../../domain/incident.ts';
 import { actor, identifier, integer, MAX_SAFE, note, severity, timestamp } from '../fields/field.ts';
+import { operatorCause } from './operator-causes.ts';
 
 const incidentKind = z
   .enum(INCIDENT_KINDS)
@@ -40,9 +41,14 @@ export const incident = z.object({
   lastSequence: integer(0, MAX_SAFE).optional().describe('The newest observation that concerned it.'),
   violationCount: integer(0, MAX_SAFE),
   suppressedBy: z
-    .object({ monitorId: identifier, incidentId: identifier })
+    .union([
+      z.object({ monitorId: identifier, incidentId: identifier }),
+      z.object({ cause: operatorCause, object: z.string() }),
+    ])
     .optional()
-    .describe('The cause, at a monitor that this one depends on: no alert of this incident was sent.'),
+    .describe(
+      'The cause, at a monitor that this one depends on or as the operator sees it: no alert of this incident was sent.',
+    ),
   suppresses: integer(1, MAX_SAFE)
     .optional()
     .describe('How many incidents of monitors that depend on this one sent no alert because of it.'),

@@ -3,6 +3,7 @@
 import { dependentsSentence } from '../../domain/dependency.ts';
 import type { Incident, IncidentEvent, IncidentState } from '../../domain/incident.ts';
 import { toIncidentRecord } from '../../domain/incident-record.ts';
+import { type AlertedCause, causeSentence } from '../../domain/operator-cause.ts';
 import { type MonitorOrigin, orphanSentence, toOriginRecord } from '../../domain/origin.ts';
 import { optionalTime, toTime } from '../../domain/timestamp.ts';
 
@@ -33,6 +34,8 @@ export interface IncidentEventInput {
   /** From 1 without gaps in each incident. */
   sequence: number;
   previousState?: IncidentState;
+  /** That the alert names. */
+  cause?: AlertedCause;
 }
 
 export interface TestEventInput {
@@ -105,7 +108,7 @@ function shorten(text: string): string {
 
 /** Names each field, so that nothing else of a caller's record is sent. */
 function serialize(event: IncidentEventInput, truncated: readonly string[]): string {
-  const { monitor, projectId } = event;
+  const { monitor, projectId, cause } = event;
   const { monitorId, origin } = monitor;
   const incident = toIncidentRecord({ projectId, monitorId }, event.incident);
   return JSON.stringify({
@@ -119,12 +122,14 @@ function serialize(event: IncidentEventInput, truncated: readonly string[]): str
         ...incident,
         summary: [
           incident.summary,
+          causeSentence(cause) ?? [],
           dependentsSentence(monitor.dependents) ?? [],
           orphanSentence(origin) ?? [],
         ]
           .flat()
           .join(' '),
       },
+      cause: cause && { cause: cause.cause, object: cause.object, monitors: cause.monitors },
       monitor: {
         monitorId,
         name: monitor.name,

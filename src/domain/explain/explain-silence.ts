@@ -1,6 +1,8 @@
 // Everything that keeps an alert of a monitor from being sent. Pure.
 import { REALERT_MS } from '../incident.ts';
 import { windowAt } from '../maintenance.ts';
+import type { Timing } from '../monitor.ts';
+import { causeWords } from '../operator-cause.ts';
 import { silenceOf } from '../operator-sign.ts';
 import { serviceProblem } from '../plan.ts';
 import { inMaintenance } from './explain-deadline.ts';
@@ -38,7 +40,7 @@ export function explainSilence(situation: Situation, rules: readonly ExplainedRu
   for (const incident of incidents) {
     found.push(
       ...recentAlert(incident, situation.atMs),
-      ...held(incident),
+      ...held(incident, timing),
       ...notSent(incident, situation.atMs),
     );
   }
@@ -72,14 +74,28 @@ function recentAlert({ incidentId, state, alertedMs }: IncidentThen, atMs: numbe
   return [{ reason: 'recent_alert', untilMs, note }];
 }
 
-/** It is not known yet whether a monitor that this one depends on is down. */
-function held({ incidentId, heldMs: untilMs, suppressed }: IncidentThen): Silence[] {
+/** It is not known yet whether the alert of a cause stands for it. */
+function held({ incidentId, heldMs: untilMs, suppressed }: IncidentThen, timing: Timing): Silence[] {
   if (untilMs === undefined) return [];
-  const isAfter = suppressed.some(({ reason }) => reason === 'dependency');
-  const note = isAfter
-    ? `What ${incidentId} depended on has recovered: its alert waits for a beat until then.`
-    : `The alert of ${incidentId} waits to see whether a monitor that this one depends on is down.`;
-  return [{ reason: 'dependency', untilMs, note }];
+  const by = suppressed.findLast(({ reason }) => reason === 'dependency');
+  return [{ reason: 'dependency', untilMs, note: heldNote(incidentId, by, timing) }];
+}
+
+function heldNote(
+  incidentId: string,
+  suppressed: IncidentThen['suppressed'][number] | undefined,
+  { dependsOn, startsMove: isBeaten }: Timing,
+): string {
+  if (suppressed) {
+    const isSeen = suppressed.by && 'cause' in suppressed.by;
+    const what = isSeen ? `The cause of ${incidentId} is over` : `What ${incidentId} depended on has recovered`;
+    return `${what}: its alert waits for a beat until then.`;
+  }
+  const asked = [
+    ...(dependsOn ? ['a monitor that this one depends on is down'] : []),
+    ...(isBeaten ? ['its operator sees a cause of it'] : []),
+  ];
+  return `The alert of ${incidentId} waits to see whether ${asked.join(', or ') || 'another one stands for it'}.`;
 }
 
 const REASONS: Record<string, Silence['reason']> = {
@@ -98,7 +114,15 @@ function notSent({ incidentId, suppressed }: IncidentThen, atMs: number): Silenc
   return suppressed.flatMap((one) => {
     const reason = REASONS[one.reason];
     const when = timeWords(one.atMs, atMs);
-    const why = one.by ? `: ${one.by.monitorId}, which it depends on, was down (${one.by.incidentId})` : '';
+    const why = one.by ? `: ${whyNot(one.by)}` : '';
     return reason ? [{ reason, note: `${one.event} of ${incidentId} was not sent at ${when}${why}.` }] : [];
   });
 }
+
+function whyNot(by: NonNullable<IncidentThen['suppressed'][number]['by']>): string {
+  return 'cause' in by
+    ? `the alert of another monitor says that ${lowered(causeWords(by))}`
+    : `${by.monitorId}, which it depends on, was down (${by.incidentId})`;
+}
+
+const lowered = (words: string) => `${words.charAt(0).toLowerCase()}${words.slice(1)}`;

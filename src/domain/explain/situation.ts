@@ -2,9 +2,10 @@
 // (docs/contract/monitors.md).
 import type { BeatKind } from '../beat.ts';
 import type { UnavailableReason } from '../callback.ts';
-import type { Actor, IncidentKind, IncidentState, Severity, SuppressedBy } from '../incident.ts';
+import type { Actor, IncidentKind, IncidentState, Severity, SuppressingIncident } from '../incident.ts';
 import type { LifecycleAction } from '../lifecycle.ts';
 import type { Health, LiveState, Outage, Timing } from '../monitor.ts';
+import type { NamedCause } from '../operator-cause.ts';
 import type { OperatorSigns } from '../operator-sign.ts';
 import type { ServiceState } from '../problem.ts';
 import type { ExplainedRule, RulesThen } from './explain-rules.ts';
@@ -42,7 +43,7 @@ export interface IncidentThen extends Cause {
   /** Until then its alert is held, as far as that is known: of the past it is not. */
   heldMs?: number;
   /** Its events that were not sent. */
-  suppressed: readonly { atMs: number; event: string; reason: string; by?: SuppressedBy }[];
+  suppressed: readonly { atMs: number; event: string; reason: string; by?: SuppressingIncident | NamedCause }[];
 }
 
 /** What the sentence is made of. */

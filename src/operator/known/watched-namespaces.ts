@@ -53,6 +53,11 @@ export class WatchedNamespaces {
     for (const [name, { watches }] of this.#entries) watches.push(...open(name === ALL ? undefined : name));
   }
 
+  /** The names of those that are watched; undefined stands for all. */
+  get scopes(): (string | undefined)[] {
+    return [...this.#entries.keys()].map((name) => (name === ALL ? undefined : name));
+  }
+
   /** Calls the listener when a degraded namespace can be seen again. It only enqueues. */
   onRecovered(listener: (namespace: string) => void): void {
     this.#listeners.push(listener);

@@ -1,5 +1,6 @@
 // CronJobs, Jobs and their pods as the caches keep them: only what runs-of.ts and the Monitors read of them.
 import type { KubeObject, KubeResource, OwnerReference } from '../../kube/kube-object.ts';
+import { needsOf, type PodNeeds, type TemplateSpec } from './causes/pod-needs.ts';
 
 export interface CronJobObject extends KubeObject {
   spec: {
@@ -20,8 +21,15 @@ export interface JobCondition {
 }
 
 export interface JobObject extends KubeObject {
-  spec: { suspend?: boolean };
-  status?: { startTime?: string; completionTime?: string; conditions?: JobCondition[] };
+  spec: {
+    suspend?: boolean;
+    parallelism?: number;
+    /** Of its template: what a quota counts. */
+    podNeeds?: PodNeeds;
+    /** Not kept. */
+    template?: { spec?: TemplateSpec };
+  };
+  status?: { startTime?: string; completionTime?: string; active?: number; conditions?: JobCondition[] };
 }
 
 export interface ContainerState {
@@ -35,10 +43,24 @@ export interface ContainerStatus {
   state?: ContainerState;
   /** Of its run before the last restart. */
   lastState?: ContainerState;
+  /** As the pod names it, of one that waits for it in vain. */
+  image?: string;
+}
+
+interface ContainerSpec {
+  name: string;
+  image?: string;
 }
 
 export interface PodObject extends KubeObject {
+  spec?: {
+    nodeName?: string;
+    /** Not kept. */
+    containers?: ContainerSpec[];
+    initContainers?: ContainerSpec[];
+  };
   status?: {
+    phase?: string;
     reason?: string;
     containerStatuses?: ContainerStatus[];
     initContainerStatuses?: ContainerStatus[];
@@ -67,11 +89,12 @@ export const JOBS: KubeResource<JobObject> = {
   plural: 'jobs',
   namespaced: true,
   transform: (raw) => {
-    const { startTime, completionTime, conditions } = raw.status ?? {};
+    const { startTime, completionTime, active, conditions } = raw.status ?? {};
+    const { suspend, parallelism, template } = raw.spec;
     return {
       ...slim({ ...raw, metadata: { ...raw.metadata, labels: undefined, annotations: undefined } }),
-      spec: { suspend: raw.spec.suspend },
-      status: { startTime, completionTime, conditions: conditions?.map(slimCondition) },
+      spec: { suspend, parallelism, podNeeds: needsOf(template?.spec) },
+      status: { startTime, completionTime, active, conditions: conditions?.map(slimCondition) },
     };
   },
 };
@@ -85,13 +108,16 @@ export const PODS: KubeResource<PodObject> = {
   plural: 'pods',
   namespaced: true,
   transform: (raw) => {
-    const { reason, containerStatuses, initContainerStatuses } = raw.status ?? {};
+    const { phase, reason, containerStatuses, initContainerStatuses } = raw.status ?? {};
+    const { nodeName, containers, initContainers } = raw.spec ?? {};
     return {
       ...slim({ ...raw, metadata: { ...raw.metadata, labels: undefined, annotations: undefined } }),
+      spec: { nodeName },
       status: {
+        phase,
         reason,
-        containerStatuses: containerStatuses?.map(slimStatus),
-        initContainerStatuses: initContainerStatuses?.map(slimStatus),
+        containerStatuses: containerStatuses?.map((one) => slimStatus(one, containers)),
+        initContainerStatuses: initContainerStatuses?.map((one) => slimStatus(one, initContainers)),
       },
     };
   },
@@ -123,8 +149,22 @@ function slimCondition({ type, status, reason, message, lastTransitionTime }: Jo
   return { type, status, reason, message: message?.slice(0, 400), lastTransitionTime };
 }
 
-function slimStatus({ name, state, lastState }: ContainerStatus): ContainerStatus {
-  return { name, state: slimState(state), lastState: slimState(lastState) };
+/** Why a container waits whose image cannot be had. */
+export const IMAGE_REASONS: ReadonlySet<string> = new Set([
+  'ErrImagePull',
+  'ImagePullBackOff',
+  'InvalidImageName',
+  'ErrImageNeverPull',
+]);
+
+/** The image that the status names is the one that was found: which one was wanted is in the spec. */
+function slimStatus(
+  { name, state, lastState }: ContainerStatus,
+  specs: readonly ContainerSpec[] = [],
+): ContainerStatus {
+  const isMissing = IMAGE_REASONS.has(state?.waiting?.reason ?? '');
+  const image = isMissing ? specs.find((one) => one.name === name)?.image : undefined;
+  return { name, state: slimState(state), lastState: slimState(lastState), image };
 }
 
 function slimState(raw: ContainerState | undefined): ContainerState | undefined {

@@ -72,6 +72,8 @@ export interface OperatorSignOptions {
   name: OperatorName;
   /** Whether all that was seen of runs is sent, and no more can be missed now. */
   isCurrent(): boolean;
+  /** Resolves soon with whether a sign may be given, and never rejects. */
+  whenReady(): Promise<boolean>;
 }
 
 const PERIOD_MS = 5000;
@@ -98,10 +100,11 @@ export class OperatorSign {
 
   async #run(): Promise<void> {
     const { signal } = this.#abort;
-    const { api, log, name, isCurrent } = this.#options;
+    const { api, log, name, isCurrent, whenReady } = this.#options;
     while (!signal.aborted) {
       try {
-        if (isCurrent()) {
+        const isReady = isCurrent() && (await whenReady());
+        if (isReady && isCurrent() && !signal.aborted) {
           const params = { operatorId: await name.id() };
           await api.call('signOperator', { params, body: {} }, { signal, timeoutMs: PERIOD_MS });
         }

@@ -18,6 +18,7 @@ import {
   PODS,
   type PodObject,
 } from './batch-objects.ts';
+import { isUnfinished, type JobPods } from './causes/cause-of.ts';
 import type { JobView } from './job-state.ts';
 
 export interface WorkloadWatchOptions {
@@ -64,7 +65,8 @@ export class WorkloadCaches {
   readonly cronJobs = new ObjectStore<CronJobObject>();
   /** Indexes: `owner` (of the controller) and `uid`, as `namespace/UID`, and `key` (as of a workload). */
   readonly jobs = new ObjectStore<JobObject>({ indexes: { owner: ownerUid, uid: ownUid, key: ownKey } });
-  readonly pods = new ObjectStore<PodObject>({ indexes: { owner: ownerUid } });
+  /** Indexes: `owner`, and `node` of those that have not ended. */
+  readonly pods = new ObjectStore<PodObject>({ indexes: { owner: ownerUid, node: ownNode } });
   /** By UID of the Job. */
   readonly #gonePods = new Map<string, PodObject[]>();
   /** By `namespace/UID` of the owner and of the Job itself, and by its key. */
@@ -119,6 +121,23 @@ export class WorkloadCaches {
     const places = [...owners, key, ...own];
     const gone = new Set(places.flatMap((place) => this.#goneJobs.get(place) ?? []));
     return [...live, ...[...gone].filter(({ reportedFor }) => !reportedFor.has(monitorUid))];
+  }
+
+  /** The Jobs of a workload that are there, with their pods. */
+  jobsOf({ namespace, owner, key }: Omit<Runs, 'jobUids'>): JobPods[] {
+    const owned = owner === undefined ? [] : this.jobs.listBy('owner', placeOf(namespace, owner));
+    const jobs = new Set([...owned, ...this.jobs.listBy('key', key)]);
+    return [...jobs].map((job) => {
+      const { uid = '' } = job.metadata;
+      const pods = this.pods.listBy('owner', placeOf(namespace, uid));
+      return { job, pods, gonePods: this.#gonePods.get(uid) ?? [] };
+    });
+  }
+
+  /** The keys of the workloads with pods on a node that have not ended. */
+  keysOnNode(name: string): Set<string> {
+    const owners = this.pods.listBy('node', name).flatMap(ownerUid);
+    return new Set(owners.flatMap((place) => this.jobs.listBy('uid', place)).flatMap(keysOf));
   }
 
   /** What was gone is reported for the Monitor. Once it is for all of them, nothing keeps it. */
@@ -230,6 +249,11 @@ function ownerUid(object: KubeObject): string[] {
   const owner = controllerOf(object);
   const isOfBatch = owner?.kind === 'CronJob' || owner?.kind === 'Job';
   return owner !== undefined && isOfBatch ? [placeOf(object.metadata.namespace, owner.uid)] : [];
+}
+
+function ownNode(pod: PodObject): string[] {
+  const { nodeName } = pod.spec ?? {};
+  return nodeName === undefined || !isUnfinished(pod) ? [] : [nodeName];
 }
 
 function ownKey({ metadata }: KubeObject): string[] {

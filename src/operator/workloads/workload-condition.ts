@@ -1,4 +1,5 @@
 // The condition WorkloadWatched of a Monitor: what its workload gives to it, or why not. Pure.
+import { causeWords, type NamedCause } from '../../domain/operator-cause.ts';
 import type { ConditionFacts } from '../../kube/conditions.ts';
 import type { Workload } from './workload-of.ts';
 
@@ -7,6 +8,8 @@ export interface WorkloadFaults {
   schedule: string | undefined;
   /** Why the API refused the last beat. */
   beat: string | undefined;
+  /** What keeps its Jobs from running. */
+  cause?: NamedCause | undefined;
 }
 
 export function workloadCondition(workload: Workload, faults: WorkloadFaults): ConditionFacts {
@@ -30,8 +33,15 @@ export function workloadCondition(workload: Workload, faults: WorkloadFaults): C
   }
   if (faults.schedule !== undefined) return no('ScheduleNotUnderstood', faults.schedule);
   if (faults.beat !== undefined) return no('BeatRefused', `The API refused the last beat: ${faults.beat}`);
-  const message = `The operator sends the beats of ${ref.kind === 'Job' ? what : `the Jobs of ${what}`}.`;
+  const jobs = ref.kind === 'Job' ? what : `the Jobs of ${what}`;
+  const message = `The operator sends the beats of ${jobs}.${causeText(faults.cause)}`;
   return { type: 'WorkloadWatched', status: 'True', reason: 'Watching', message };
+}
+
+/** Empty without one. */
+export function causeText(cause: NamedCause | undefined): string {
+  if (cause === undefined) return '';
+  return ` ${causeWords(cause)}: one alert tells of it for all monitors that it concerns.`;
 }
 
 function no(reason: string, message: string): ConditionFacts {

@@ -5,6 +5,8 @@ import type { MonitorObject } from '../kinds/monitor/monitor-object.ts';
 import type { ObjectCache } from '../known/object-cache.ts';
 import type { OperatorContext } from '../operator-context.ts';
 import { AnnotatedCronJobs } from './annotated-cron-jobs.ts';
+import { CauseReporter } from './causes/cause-reporter.ts';
+import { CauseWatches } from './causes/cause-watches.ts';
 import { OperatorSign } from './operator-sign.ts';
 import { RunReporter } from './run-reporter.ts';
 import type { WorkloadView } from './workload-view.ts';
@@ -14,6 +16,8 @@ export class WorkloadWork {
   readonly #view: WorkloadView;
   readonly #reporter: RunReporter;
   readonly #annotated: AnnotatedCronJobs;
+  readonly #causeWatches: CauseWatches;
+  readonly #causes: CauseReporter;
   readonly #sign: OperatorSign;
 
   constructor(
@@ -26,8 +30,14 @@ export class WorkloadWork {
     this.#view = view;
     this.#reporter = new RunReporter(context, view, monitors, metrics);
     this.#annotated = new AnnotatedCronJobs(context, view, monitors, metrics);
-    const { api, log, operatorName: name } = context;
-    this.#sign = new OperatorSign({ api, log, name, isCurrent: () => this.#isCurrent });
+    const { api, kube, log, operatorName: name, watched } = context;
+    this.#causeWatches = new CauseWatches({ kube, log, metrics, scopes: watched.scopes });
+    this.#causes = new CauseReporter(context, { view, watches: this.#causeWatches, monitors });
+    this.#sign = new OperatorSign({
+      ...{ api, log, name },
+      isCurrent: () => this.#isCurrent,
+      whenReady: () => this.#causes.whenTold(),
+    });
   }
 
   /** Adds the watches to those of each namespace. */
@@ -41,18 +51,30 @@ export class WorkloadWork {
     );
   }
 
+  /** Fills the caches that nobody waits for: without them causes are not seen. */
+  startCaches(): void {
+    this.#causeWatches.start();
+  }
+
+  async stopCaches(): Promise<void> {
+    await this.#causeWatches.stop();
+  }
+
   start(): void {
     this.#reporter.start();
     this.#annotated.start();
+    this.#causes.start();
     this.#sign.start();
   }
 
   async stop(graceMs: number): Promise<void> {
-    await Promise.all([this.#sign.stop(), this.#annotated.stop(graceMs), this.#reporter.stop(graceMs)]);
+    const callers = [this.#sign.stop(), this.#causes.stop()];
+    await Promise.all([...callers, this.#annotated.stop(graceMs), this.#reporter.stop(graceMs)]);
   }
 
   namespaceChanged(name: string, change: { object: KubeObject; previous?: KubeObject }): void {
     this.#annotated.namespaceChanged(name, change);
+    this.#causes.namespaceChanged(name);
   }
 
   /** What the cluster says of Jobs reaches the operator, and all that it said is sent. Without a Monitor nobody asks. */

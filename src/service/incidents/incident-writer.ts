@@ -35,6 +35,8 @@ export interface MonitorTransitions extends MonitorRef {
   origin?: MonitorOrigin | null;
   /** Why alerts are suppressed (docs/contract/incidents.md): the timeline records it. */
   suppressed?: 'paused' | 'maintenance';
+  /** Where its alerts go, read in this transaction. Absent: it is looked up. */
+  target?: TargetResult;
   transitions: Transition[];
 }
 
@@ -68,11 +70,12 @@ export async function recordTransitions(
     (monitor) =>
       !monitor.suppressed && monitor.transitions.some(({ event, incident }) => event || isHeld(incident)),
   );
+  const unbound = alerting.filter(({ target }) => target === undefined);
   const unknown = telling.filter(({ origin }) => origin === undefined);
   const opening = alerting.filter(({ transitions }) => transitions.some(tellsOfCause));
   const [targets, origins] =
     telling.length > 0
-      ? await allAnswered([resolveTargets(tx, alerting), findOrigins(tx, unknown)])
+      ? await allAnswered([resolveTargets(tx, unbound), findOrigins(tx, unknown)])
       : [new Map<string, TargetResult>(), new Map<string, MonitorOrigin>()];
   // By itself: a connection without a pipeline takes one statement at a time.
   const dependents = await countDependents(tx, opening);
@@ -84,7 +87,7 @@ export async function recordTransitions(
       origin: monitor.origin ?? origins.get(monitorKey),
       dependents: dependents.get(monitorKey),
     };
-    collect(told, targets.get(monitorKey), nowMs, written);
+    collect(told, monitor.target ?? targets.get(monitorKey), nowMs, written);
   }
 
   await insertIncidents(tx, { openedMs: nowMs, incidents: written.opened, woken });
@@ -155,6 +158,7 @@ function alert(
     monitor,
     sequence,
     previousState: event.previousState,
+    cause: transition.cause,
   });
   const { endpointId, projectId: endpointProjectId, readMs } = target.target;
   const delivery: OutboxRow = {

@@ -5,6 +5,7 @@ import { explain } from '../../domain/explain/explain.ts';
 import type { Explanation, IncidentThen, Situation } from '../../domain/explain/situation.ts';
 import { REALERT_MS, type TimelineEntry } from '../../domain/incident.ts';
 import { type LiveState, newLiveState } from '../../domain/monitor.ts';
+import { OPERATOR_CAUSES } from '../../domain/operator-cause.ts';
 import { signsAt } from '../../domain/operator-sign.ts';
 import { compileRules, keysRead } from '../../domain/rules/compile.ts';
 import { deadlinesOf, firstDeadline, mergeOutages } from '../../domain/silence.ts';
@@ -250,9 +251,15 @@ function suppressedThen(
   // Its alert went out after all.
   if (now && !now.suppressedBy) return [];
   if (entries.some((entry) => entry.type === 'released' && entry.atMs >= atMs)) return [];
-  const { monitorId, incidentId } = detail;
-  if (monitorId === undefined || incidentId === undefined) return [{ atMs, event, reason }];
-  return [{ atMs, event, reason, by: { monitorId: String(monitorId), incidentId: String(incidentId) } }];
+  return [{ atMs, event, reason, by: causeIn(detail) }];
+}
+
+/** The cause that an entry names: that of an opening alone. */
+function causeIn({ monitorId, incidentId, cause, object }: Record<string, unknown>): Suppressed['by'] {
+  const known = OPERATOR_CAUSES.find((one) => one === cause);
+  if (known) return { cause: known, object: String(object) };
+  if (monitorId === undefined || incidentId === undefined) return undefined;
+  return { monitorId: String(monitorId), incidentId: String(incidentId) };
 }
 
 /** When its last alert was due: the row of an incident knows only the newest one. */

@@ -119,6 +119,17 @@ const retireOperatorOutages: Retire = async (db) => {
   return 0;
 };
 
+/** What was kept of the alerts that named a cause. */
+const ofCause: Hanging = {
+  keys: 'cause_id',
+  ctes: ', named as (delete from cause_alerts a using gone where a.cause_id = gone.cause_id)',
+  inShards: [],
+};
+/** One that has ended is asked about until the monitors that it concerned have had their time. */
+const CAUSE_ENDED = `ended_ms < ${NOW_MS} - ${KEPT_DAYS.operatorCauses * DAY_MS}`;
+const CAUSE_UNUSED = `${CAUSE_ENDED} and not exists (
+  select from caused_monitors o where o.cause_id = operator_causes.cause_id)`;
+
 const ENDED_LONG_AGO = `ended and seen_ms < ${NOW_MS} - 86400000
   and seen_ms < (select max(seen_ms) from service_clock)`;
 
@@ -144,6 +155,8 @@ export const RETENTION_RULES: readonly RetentionRule[] = [
   { what: 'ingest_lanes', retire: retire('ingest_lanes', 'updated_at', ago('30 days')) },
   { what: 'service_outages', retire: retireOutages },
   { what: 'operator_outages', retire: retireOperatorOutages },
+  { what: 'caused_monitors', retire: retireWhere('caused_monitors', CAUSE_ENDED) },
+  { what: 'operator_causes', retire: retireWhere('operator_causes', CAUSE_UNUSED, ofCause) },
   // No call takes so long that it might still use one (docs/adr/0013).
   { what: 'used_reservations', retire: retire('used_reservations', 'used_at', ago('1 day')) },
   // The newest row says when the last api ended.

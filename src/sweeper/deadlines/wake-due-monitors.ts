@@ -7,6 +7,7 @@ import { serviceProblem } from '../../domain/plan.ts';
 import { compileRules } from '../../domain/rules/compile.ts';
 import { decodeStates } from '../../domain/rules/stored-states.ts';
 import { type Moment, wakeMonitor, wakeSuspended } from '../../domain/wake.ts';
+import type { TargetResult } from '../../service/callbacks/callback-targets.ts';
 import { type MonitorTransitions, recordTransitions } from '../../service/incidents/incident-writer.ts';
 import { findOpenIncidents } from '../../store/incidents/incidents.ts';
 import {
@@ -24,6 +25,7 @@ import { isFaultOfData } from '../../store/postgres/database-error.ts';
 import { isDistributed } from '../../store/postgres/engine.ts';
 import type { Pool, Queryable } from '../../store/postgres/pool.ts';
 import { inTransaction } from '../../store/postgres/transaction.ts';
+import { type Decided, nameCauses } from './name-causes.ts';
 import { firstEnd, readCauses } from './read-causes.ts';
 import { readMoments } from './read-moments.ts';
 import { splitBatch } from './split-batch.ts';
@@ -172,6 +174,7 @@ async function wakeRows(
     ...[...rules.values()].map(({ states }) => firstViolation(states)),
   );
   const momentFor = await readMoments(tx, clock, { monitors, sinceMs });
+  const decided: DecidedRow[] = [];
   for (const row of rows) {
     if (atFault.has(row)) continue;
     const open = incidents.get(row.monitorKey) ?? [];
@@ -179,8 +182,10 @@ async function wakeRows(
     const monitor = monitors.get(row.monitorKey);
     const moment = { ...momentFor(monitor), causes: causes.get(row.monitorKey) };
     const known = { incidents: open, rules: rules.get(row.monitorKey), moment };
-    decide(work, { ...row, live }, monitor, known);
+    decided.push(...decide(work, { ...row, live }, monitor, known));
   }
+  const targets = await nameCauses(tx, decided);
+  for (const one of decided) settle(work, one, targets.get(one.row.monitorKey), clock.nowMs);
   await putOffWakes(tx, work.waiting);
   await recordTransitions(tx, work.transitions, clock.nowMs, work.changed);
   return {
@@ -210,15 +215,19 @@ interface Work {
   faults: WokenBatch['faults'];
 }
 
+interface DecidedRow extends Decided {
+  row: LiveRow;
+}
+
+/** Nothing where the row is written without more ado. */
 function decide(
   work: Work,
   row: LiveRow,
   monitor: WatchedMonitor | undefined,
   known: { incidents: readonly Incident[]; rules?: MonitorRules; moment: Moment },
-): void {
+): DecidedRow[] {
   const { incidents, rules } = known;
   const { nowMs } = known.moment;
-  const { projectId, monitorKey } = row;
   try {
     // Every change of a configuration locks the live row first: another version is a bug, not a race.
     if (monitor?.configurationVersion !== row.configurationVersion) {
@@ -226,29 +235,44 @@ function decide(
     }
     if (serviceProblem(monitor.serviceState)) {
       work.changed.push({ ...row, live: wakeSuspended(monitor.timing, row.live, nowMs) });
-      return;
+      return [];
     }
     const { timing, returnedMs } = monitor;
     const moment = { ...known.moment, returnedMs };
-    const { live, transitions, waitsForOperator } = wakeMonitor(timing, row.live, incidents, moment, rules);
-    if (waitsForOperator && transitions.length === 0 && isOnlyPutOff(row.live, live)) {
-      work.waiting.push({ ...row, live });
-      return;
-    }
-    work.changed.push({ ...row, live });
-    work.transitions.push({
-      ...monitor,
-      projectId,
-      monitorKey,
-      lastBeatMs: live.lastBeatMs,
-      nextDeadlineMs: live.deadlineMs,
-      suppressed: suppression(monitor.timing, nowMs),
-      origin: monitor.declaredBy ?? null,
-      transitions,
-    });
+    const wake = (told?: ReadonlySet<string>) => {
+      const causes = moment.causes && { ...moment.causes, told };
+      return wakeMonitor(timing, row.live, incidents, { ...moment, causes }, rules);
+    };
+    return [{ row, monitor, result: wake(), again: wake }];
   } catch (error) {
     leaveAlone(work, row, { nowMs, error });
+    return [];
   }
+}
+
+function settle(
+  work: Work,
+  { row, monitor, result }: DecidedRow,
+  target: TargetResult | undefined,
+  nowMs: number,
+): void {
+  const { live, transitions, waitsForOperator } = result;
+  if (waitsForOperator && transitions.length === 0 && isOnlyPutOff(row.live, live)) {
+    work.waiting.push({ ...row, live });
+    return;
+  }
+  work.changed.push({ ...row, live });
+  work.transitions.push({
+    ...monitor,
+    projectId: row.projectId,
+    monitorKey: row.monitorKey,
+    lastBeatMs: live.lastBeatMs,
+    nextDeadlineMs: live.deadlineMs,
+    suppressed: suppression(monitor.timing, nowMs),
+    origin: monitor.declaredBy ?? null,
+    target,
+    transitions,
+  });
 }
 
 const VISIBLE = Object.keys(WOKEN_STATE).filter((name) => name !== 'wakeMs') as (keyof LiveState)[];

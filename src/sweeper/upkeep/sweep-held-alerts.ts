@@ -1,5 +1,5 @@
 // Wakes monitors with held or suppressed alerts that nothing else would wake in time (docs/contract/incidents.md, "Dependencies"):
-// those whose cause has ended, and those whose wake a sweeper of the version before, or a suspension, has taken away.
+// those whose cause has ended or is another one, and those whose wake a sweeper of the version before, or a suspension, has taken away.
 import { wakeHeld } from '../../store/monitors/held-monitors.ts';
 import type { RunResult } from '../loop.ts';
 import type { JobDeps } from './job.ts';

@@ -56,6 +56,7 @@ const KEPT: readonly (readonly [string, string, string])[] = [
   ['Ids of events of Stripe', days(KEPT_DAYS.billingEvents), 'gone'],
   ['Charges and disputes', days(KEPT_DAYS.billingCharges), 'gone'],
   ['Outages of the service and of operators', days(KEPT_DAYS.serviceOutages), 'gone'],
+  ['Causes that operators have seen', `${days(KEPT_DAYS.operatorCauses)} after their end`, 'gone'],
   ['Monitors, endpoints and credentials in use', 'until somebody deletes or revokes them', ''],
   ['Projects', 'for ever: a project is renamed and never deleted', ''],
 ];

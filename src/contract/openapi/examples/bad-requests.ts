@@ -61,7 +61,7 @@ export const BAD_REQUEST = {
       'invalid_format',
       'Must start with a letter or digit, then letters, digits, ".", "_", ":", "/", "@" or "-", at most 256 characters.',
     ),
-    by: only('signOperator'),
+    by: only('signOperator', 'setOperatorCauses'),
   },
   missingProject: {
     code: 'validation_failed',

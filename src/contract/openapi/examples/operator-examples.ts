@@ -1,7 +1,7 @@
 // Examples of the operations about operators that beat monitors.
 import type { operatorOperations } from '../../operations/operator-operations.ts';
 import type { Examples } from './example.ts';
-import { MONITOR, monitor, OPERATOR } from './records.ts';
+import { ID, MONITOR, monitor, OPERATOR } from './records.ts';
 
 const params = { monitorId: MONITOR };
 
@@ -13,4 +13,16 @@ export const operatorExamples: Examples<keyof typeof operatorOperations> = {
   },
   clearMonitorBeatenBy: { params, answer: monitor },
   signOperator: { params: { operatorId: OPERATOR }, body: {} },
+  setOperatorCauses: {
+    params: { operatorId: OPERATOR },
+    body: {
+      causes: [
+        {
+          cause: 'node_not_ready',
+          object: 'worker-3',
+          monitors: [{ projectId: ID.project, monitorId: MONITOR }],
+        },
+      ],
+    },
+  },
 };

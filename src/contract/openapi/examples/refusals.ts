@@ -37,7 +37,13 @@ const LATER = {
     code: 'payload_too_large',
     summary: 'The body is over 16 KiB.',
     detail: 'The body is too large: send at most 16 KiB.',
-    by: writes,
+    by: (spec) => writes(spec) && spec.maxBodyBytes === undefined,
+  },
+  muchTooLarge: {
+    code: 'payload_too_large',
+    summary: 'The body is over 4 MiB.',
+    detail: 'The body is too large: send at most 4 MiB.',
+    by: only('setOperatorCauses'),
   },
   notJson: {
     code: 'unsupported_media_type',

@@ -319,7 +319,9 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
   statusWritten({ object, desired, memory }: MonitorPass, before: MonitorStatusFields | undefined): void {
     this.#beats.written(memory);
     const { opened, ended } = incidentChanges(before?.openIncidents, object.status?.openIncidents ?? []);
-    for (const incident of opened) this.events.record(object, 'IncidentOpened', describeIncident(incident));
+    const cause = this.#workloads.causeText(object);
+    for (const incident of opened)
+      this.events.record(object, 'IncidentOpened', `${describeIncident(incident)}${cause}`);
     if (desired !== undefined && ended.length > 0) this.#ends.ask({ object, ref: desired, incidents: ended });
   }
 

@@ -1,8 +1,10 @@
 // The workload of a Monitor in its pass: what it gives, who sends the beats, and what the status says of it.
+import type { NamedCause } from '../../../domain/operator-cause.ts';
 import type { ConditionFacts } from '../../../kube/conditions.ts';
+import { objectKey } from '../../../kube/kube-object.ts';
 import type { OperatorContext } from '../../operator-context.ts';
 import type { ReportedRuns } from '../../workloads/runs-of.ts';
-import { workloadCondition } from '../../workloads/workload-condition.ts';
+import { causeText, workloadCondition } from '../../workloads/workload-condition.ts';
 import { runsKeyOf, type Workload } from '../../workloads/workload-of.ts';
 import type { Report } from '../../workloads/workload-reports.ts';
 import type { DesiredMonitor } from './desired-monitor.ts';
@@ -52,8 +54,17 @@ export class MonitorWorkloads {
     const report = this.#reportOf(object);
     const reported = report?.reported;
     if (desired?.workload === undefined) return { reported };
-    const faults = { schedule: desired.workloadFault, beat: report?.refusal };
+    const faults = { schedule: desired.workloadFault, beat: report?.refusal, cause: this.#causeOf(object) };
     return { condition: workloadCondition(desired.workload, faults), reported };
+  }
+
+  /** What keeps the Jobs of the workload from running, as the end of a text; empty where nothing is seen. */
+  causeText(object: MonitorObject): string {
+    return causeText(this.#causeOf(object));
+  }
+
+  #causeOf(object: MonitorObject): NamedCause | undefined {
+    return this.#context.workloads?.concerns.get(objectKey(object))?.cause;
   }
 
   /** A workload that is named no more is remembered until its runs have ended. */

@@ -165,7 +165,11 @@ function countsFor(incident: Incident, seen: SeenCause | undefined): SeenCause |
 }
 
 /** Whether an alert was out for its cause, where this one would go too. */
-function isTold({ incidentId, suppressedBy: by }: Incident, { endedMs }: SeenCause, { told }: Causes): boolean {
+function isTold(
+  { incidentId, suppressedBy: by }: Incident,
+  { endedMs }: SeenCause,
+  { told }: Causes,
+): boolean {
   if (told?.has(incidentId)) return true;
   return endedMs !== undefined && by !== undefined && 'cause' in by;
 }

@@ -88,7 +88,9 @@ function heldNote(
 ): string {
   if (suppressed) {
     const isSeen = suppressed.by && 'cause' in suppressed.by;
-    const what = isSeen ? `The cause of ${incidentId} is over` : `What ${incidentId} depended on has recovered`;
+    const what = isSeen
+      ? `The cause of ${incidentId} is over`
+      : `What ${incidentId} depended on has recovered`;
     return `${what}: its alert waits for a beat until then.`;
   }
   const asked = [

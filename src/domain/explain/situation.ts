@@ -43,7 +43,12 @@ export interface IncidentThen extends Cause {
   /** Until then its alert is held, as far as that is known: of the past it is not. */
   heldMs?: number;
   /** Its events that were not sent. */
-  suppressed: readonly { atMs: number; event: string; reason: string; by?: SuppressingIncident | NamedCause }[];
+  suppressed: readonly {
+    atMs: number;
+    event: string;
+    reason: string;
+    by?: SuppressingIncident | NamedCause;
+  }[];
 }
 
 /** What the sentence is made of. */

@@ -37,7 +37,8 @@ export async function nameCauses(
   const first = await claimCauses(tx, claims);
   const told = new Set(claims.map(({ incidentId }) => incidentId).filter((id) => !first.has(id)));
   for (const one of naming) {
-    if (one.result.transitions.some(({ incident }) => told.has(incident.incidentId))) one.result = one.again(told);
+    if (one.result.transitions.some(({ incident }) => told.has(incident.incidentId)))
+      one.result = one.again(told);
   }
   return targets;
 }

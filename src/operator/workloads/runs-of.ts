@@ -147,7 +147,7 @@ function beatsOf(view: JobView, { facts, reported }: Known): Wanted[] {
   if (known.ended !== undefined) return [];
   const end = endOf(job);
   if (end !== undefined && known.started === undefined && !isAtOrAfter(end.at, reported.since)) return [];
-  const isSuspended = end === undefined && job.spec.suspend === true;
+  const isSuspended = end === undefined && isSuspendedNow(view);
   if (isSuspended) return known.started === undefined ? [] : [suspension(view, known, facts.nowMs)];
   const start = known.started === undefined ? startOf(view, known, end) : undefined;
   const wanted: Wanted[] = [];
@@ -185,6 +185,12 @@ function beatsOf(view: JobView, { facts, reported }: Known): Wanted[] {
     if (block !== undefined) wanted.push(blocked(view, { known, block, nowMs: facts.nowMs }));
   }
   return wanted;
+}
+
+/** Until the controller has taken note of its going on, the start time is that of before. */
+function isSuspendedNow({ job: { spec, status } }: JobView): boolean {
+  const suspended = status?.conditions?.find(({ type }) => type === 'Suspended');
+  return spec.suspend === true || suspended?.status === 'True';
 }
 
 /** When the run began. Of a Job that has ended without pods, all that is left says when it was to begin. */
@@ -231,13 +237,16 @@ function blocked({ job: { metadata } }: JobView, { known, block, nowMs }: Blocke
   return { beat: beatOf(`${uid}-blocked`, body), record: { ...known, blocked: true }, sortAt: observedAt };
 }
 
-/** Nobody saw how the run ended, and nothing is invented. */
+/** Nobody saw how the run ended, and nothing is invented: not even that nobody saw it. */
 function unseenEnd(run: RunRecord, nowMs: number): Wanted {
   const observedAt = formatSeconds(nowMs);
   const message = 'The end of this run was not seen: its Job is gone, and no operator was there.';
   const body = { status: 'cancel' as const, runId: run.uid, observedAt, message };
+  // What closed it at a suspension was before its last start.
+  const { started: since = observedAt, uid: runId } = run;
+  const told = { since, observedFrom: since, kinds: ['success', 'fail', 'log'], runId };
   return {
-    beat: beatOf(`${run.uid}-cancel`, body),
+    beat: { ...beatOf(`${run.uid}-cancel`, body), told },
     record: { ...run, ended: observedAt },
     sortAt: observedAt,
   };
@@ -261,7 +270,9 @@ function floorOf(
   const { uid = '', name } = cronJob.metadata;
   const runId = `${uid}-${Date.parse(at) / 1000}`;
   const message = `A Job of CronJob ${name} completed. It is gone, and no operator saw it.`;
-  const beat = beatOf(`${runId}-success`, { status: 'success', runId, observedAt: at, message });
+  const told = { since: at, kinds: ['success'], observedAt: at };
+  const body = { status: 'success' as const, runId, observedAt: at, message };
+  const beat = { ...beatOf(`${runId}-success`, body), told };
   return { step: { beat, after: pruned({ ...reported, lastSuccessfulTime: at }, jobs) } };
 }
 

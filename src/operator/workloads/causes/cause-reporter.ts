@@ -18,8 +18,10 @@ const TIMEOUT_MS = 4_000;
 const MAX_BACKOFF_MS = 5_000;
 /** An older API that is being upgraded. */
 const REFUSED_MS = 15_000;
-/** Signs wait no longer for calls that fail, nor for watches that never opened: four that are missing are a silence. */
+/** Signs wait no longer for calls that fail, but for one attempt: four signs that are missing are a silence. */
 const PATIENCE_MS = 4_000;
+/** Who begins to lead without having listed all would say that causes are over. A list that hangs is not waited for longer. */
+const LISTING_MS = 30_000;
 
 export class CauseReporter {
   readonly #context: OperatorContext;
@@ -38,8 +40,8 @@ export class CauseReporter {
   readonly #hurried = new Signal();
   /** An attempt has ended. */
   readonly #tried = new Signal();
-  /** What the API took last, and when, ms of the process's clock. */
-  #last: { text: string; isEmpty: boolean; atMs: number } | undefined;
+  /** What the API took last. */
+  #last: { text: string; isEmpty: boolean } | undefined;
   /** Since when calls fail, ms of the process's clock, and whether the last one reached nobody. */
   #failing: { sinceMs: number; isUnreachable: boolean } | undefined;
   /** What is told is to be told again although it is the same. */
@@ -104,6 +106,7 @@ export class CauseReporter {
       if (performance.now() >= refreshAtMs) {
         refreshAtMs = performance.now() + REFRESH_MS;
         this.#book.addAll();
+        this.#isNews = true;
       }
       if (await this.#tellNow(signal)) {
         failures = 0;
@@ -117,10 +120,10 @@ export class CauseReporter {
     this.#tried.give();
   }
 
-  /** A standby has listed all long before it leads. */
+  /** A standby has, long before it leads. */
   async #whenSettled(signal: AbortSignal): Promise<void> {
     const startedAtMs = performance.now();
-    while (!this.#watches.isSettled && !signal.aborted && performance.now() - startedAtMs < PATIENCE_MS)
+    while (!this.#watches.isSettled && !signal.aborted && performance.now() - startedAtMs < LISTING_MS)
       await pause(50, signal);
   }
 
@@ -156,9 +159,7 @@ export class CauseReporter {
     const { causes } = this.#book;
     const text = JSON.stringify(causes);
     const isEmpty = causes.length === 0;
-    const { atMs = Number.NEGATIVE_INFINITY } = this.#last ?? {};
-    const isOld = performance.now() - atMs >= REFRESH_MS;
-    if (text === this.#last?.text && !isOld && !this.#isNews) return;
+    if (text === this.#last?.text && !this.#isNews) return;
     // Without a Monitor nobody asks, unless the API still has what was told before.
     if (isEmpty && this.#last?.isEmpty !== false && !this.#monitors.hasAny('workload')) return;
     const params = { operatorId: await operatorName.id() };
@@ -171,7 +172,7 @@ export class CauseReporter {
     }
     this.#refusal = undefined;
     this.#isNews = false;
-    this.#last = { text, isEmpty, atMs: performance.now() };
+    this.#last = { text, isEmpty };
   }
 
   #refused(error: ApiProblem): void {

@@ -3,7 +3,16 @@
 import { MAX_REPORTED_RUNS } from '../../contract/crd/monitor-resource.ts';
 import { formatSeconds } from '../../kube/kube-object.ts';
 import type { CronJobObject } from './batch-objects.ts';
-import { blockOf, byTime, endOf, firstStartOf, isAtOrAfter, type JobEnd, type JobView } from './job-state.ts';
+import {
+  blockOf,
+  byTime,
+  endOf,
+  firstStartOf,
+  isAtOrAfter,
+  isSuspendedNow,
+  type JobEnd,
+  type JobView,
+} from './job-state.ts';
 import { beatOf, deletion, endBeat, type RunBeat } from './run-beats.ts';
 
 /** What was reported of one Job. */
@@ -147,7 +156,7 @@ function beatsOf(view: JobView, { facts, reported }: Known): Wanted[] {
   if (known.ended !== undefined) return [];
   const end = endOf(job);
   if (end !== undefined && known.started === undefined && !isAtOrAfter(end.at, reported.since)) return [];
-  const isSuspended = end === undefined && isSuspendedNow(view);
+  const isSuspended = end === undefined && isSuspendedNow(job);
   if (isSuspended) return known.started === undefined ? [] : [suspension(view, known, facts.nowMs)];
   const start = known.started === undefined ? startOf(view, known, end) : undefined;
   const wanted: Wanted[] = [];
@@ -185,12 +194,6 @@ function beatsOf(view: JobView, { facts, reported }: Known): Wanted[] {
     if (block !== undefined) wanted.push(blocked(view, { known, block, nowMs: facts.nowMs }));
   }
   return wanted;
-}
-
-/** Until the controller has taken note of its going on, the start time is that of before. */
-function isSuspendedNow({ job: { spec, status } }: JobView): boolean {
-  const suspended = status?.conditions?.find(({ type }) => type === 'Suspended');
-  return spec.suspend === true || suspended?.status === 'True';
 }
 
 /** When the run began. Of a Job that has ended without pods, all that is left says when it was to begin. */

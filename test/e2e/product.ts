@@ -17,6 +17,8 @@ export interface Product {
   beatUrl(name: string): Promise<string>;
   /** Sends a beat, and again while the answer is 503. Throws any answer but 200. */
   beat(name: string): Promise<void>;
+  /** Of the API, as this machine reaches it. */
+  apiUrl(): Promise<string>;
   /** A token of the service account that stands for this role. */
   tokenOf(role: string): Promise<string>;
   /** GET of a path of the API, and again while the answer is 503. Default: with the token of a viewer. */
@@ -31,6 +33,7 @@ export interface Product {
 export function useProduct(cluster: Cluster, system: string, team: string): Product {
   // This machine does not use the cluster's DNS, so the address of the Service replaces its name.
   const address = () => cluster.read('{.spec.clusterIP}', system, 'service', 'beatkeeper-api');
+  const apiUrl = async () => `http://${await address()}`;
   const findMonitor = (name: string) => cluster.find<MonitorObject>('monitor', name, team);
   const tokenOf = async (role: string) => {
     const create = ['-n', system, 'create', 'token', `beatkeeper-${role}`, '--audience', 'beatkeeper'];
@@ -46,7 +49,7 @@ export function useProduct(cluster: Cluster, system: string, team: string): Prod
       authorization: `Bearer ${token ?? (await tokenOf('viewer'))}`,
       'service-project': team,
     };
-    return [`http://${await address()}${path}`, { headers }] as const;
+    return [`${await apiUrl()}${path}`, { headers }] as const;
   };
   const callApi = async (path: string, token?: string) =>
     await fetchServed(...(await requestOf(path, token)));
@@ -69,6 +72,7 @@ export function useProduct(cluster: Cluster, system: string, team: string): Prod
       const answer = await fetchServed(await beatUrl(name), { method: 'POST' });
       if (answer.status !== 200) throw new Error(`${name}: ${answer.status} ${await answer.text()}`);
     },
+    apiUrl,
     tokenOf,
     callApi,
     callApiOnce: async (path) => await fetch(...(await requestOf(path))),

@@ -42,6 +42,7 @@ export interface ContainerFacts {
 
 export interface JobFixture {
   createCronJob(name: string, spec?: object, metadata?: object): Promise<WholeObject>;
+  cronJob(name: string): Promise<WholeObject>;
   patchCronJob(name: string, patch: object): Promise<WholeObject>;
   setCronJobStatus(name: string, status: object): Promise<WholeObject>;
   deleteCronJob(name: string): Promise<void>;
@@ -93,6 +94,7 @@ export function jobFixture(fixture: OperatorFixture): JobFixture {
         metadata: { ...ref(name), ...metadata },
         spec: { schedule: '0 2 * * *', jobTemplate: { spec: { template: { spec: podSpec } } }, ...spec },
       }),
+    cronJob: (name) => client.get(WHOLE_CRON_JOBS, ref(name)),
     patchCronJob: (name, patch) => client.mergePatch(WHOLE_CRON_JOBS, ref(name), patch),
     setCronJobStatus: (name, status) => patchStatus(WHOLE_CRON_JOBS, name, status),
     deleteCronJob: async (name) => void (await client.delete(WHOLE_CRON_JOBS, ref(name))),

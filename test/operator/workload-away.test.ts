@@ -120,6 +120,27 @@ describe.skipIf(!hasCluster)('the Jobs of a CronJob', () => {
     await next.stop();
   });
 
+  it('count once where the operator died before the status had their end, and nothing is left of them', async () => {
+    const { cronJob, operator } = await watched('forgotten');
+    const before = timesBefore(Date.now());
+    const job = await jobs.createJob('forgotten-1', cronJob);
+    await jobs.startJob('forgotten-1', before(300));
+    await jobs.completeJob('forgotten-1', before(200));
+    await jobs.beats('forgotten', ['start', 'success']);
+    await jobs.deleteJob('forgotten-1');
+    await jobs.setCronJobStatus('forgotten', { lastSuccessfulTime: before(200) });
+    await operator.stop();
+    const open = { uid: job.metadata.uid, started: before(300), ended: null };
+    await setReported('forgotten', { since: before(3 * HOUR), runs: [open], lastSuccessfulTime: null });
+    const next = await fixture.startOperator();
+    await waitFor(() => (next.calls.get('listObservations') ?? 0) >= 2, { what: 'it has looked for both' });
+    await jobs.createJob('forgotten-2', cronJob);
+    await jobs.startJob('forgotten-2');
+    await jobs.completeJob('forgotten-2');
+    await jobs.beats('forgotten', ['start', 'success', 'start', 'success']);
+    await next.stop();
+  });
+
   it('count once while two operators lead at a time', async () => {
     const { cronJob, operator } = await watched('twice');
     const other = await fixture.startOperator();

@@ -41,6 +41,12 @@ export function endOf({ metadata, status }: JobObject): JobEnd | undefined {
   return { isSuccess: complete !== undefined, at, reason, message };
 }
 
+/** Also while its controller has not taken note that it goes on: until then the start time is that of before. */
+export function isSuspendedNow({ spec, status }: JobObject): boolean {
+  const suspended = status?.conditions?.find(({ type }) => type === 'Suspended');
+  return spec.suspend === true || suspended?.status === 'True';
+}
+
 /**
  * When the first container of the Job began to run, RFC 3339. `after`: pods of an earlier time do not count. Undefined: none
  * has run, as far as is known.

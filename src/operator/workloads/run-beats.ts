@@ -13,6 +13,19 @@ export interface RunBeat {
   };
   /** Whose log says why. */
   failed?: FailedContainer;
+  /** An operator that died before the status had it may have told this in other words. */
+  told?: ToldBefore;
+}
+
+/** Observations of which one says the same as a beat. */
+export interface ToldBefore {
+  /** They came no earlier, by the clock of the cluster. */
+  since: string;
+  kinds: readonly string[];
+  runId?: string;
+  /** Those of what was before it say something else. */
+  observedFrom?: string;
+  observedAt?: string;
 }
 
 export function beatOf(idempotencyKey: string, body: RunBeat['body'], failed?: FailedContainer): RunBeat {

@@ -1,12 +1,14 @@
 // Sends the beats of Jobs to the publish address of their monitor, each once: by its key within an hour, and after that by what
 // the monitor has recorded. It retries nothing itself.
 import { type ApiProblem, isGone, isProblem } from '../../client/api-problem.ts';
+import type { Observation } from '../../contract/resources/beat.ts';
 import type { Monitor } from '../../contract/resources/monitor.ts';
 import type { MonitorObject } from '../kinds/monitor/monitor-object.ts';
 import type { OperatorContext } from '../operator-context.ts';
 import { problemText } from '../resources/problem-text.ts';
 import { withLog } from './failed-log.ts';
-import type { RunBeat } from './run-beats.ts';
+import { byTime, isAtOrAfter } from './job-state.ts';
+import type { RunBeat, ToldBefore } from './run-beats.ts';
 import { runsKeyOf } from './workload-of.ts';
 
 /** The monitor that the beats are for. */
@@ -37,7 +39,8 @@ export class RunSender {
   /** Throws ApiProblem where the beat is to be sent again later. */
   async send(target: BeatTarget, beat: RunBeat): Promise<Sent> {
     const isOld = Date.now() - Date.parse(beat.body.observedAt) > KEY_MS;
-    if (isOld && (await this.#isRecorded(target, beat))) return { state: 'sent' };
+    const told = beat.told ?? (isOld ? itself(beat) : undefined);
+    if (told !== undefined && (await this.#isRecorded(target, told))) return { state: 'sent' };
     const { idempotencyKey, body, failed } = beat;
     const { namespace = '' } = target.monitor.metadata;
     const { kube, log, settings } = this.#context;
@@ -98,26 +101,35 @@ export class RunSender {
     await this.#context.api.call('setMonitorBeatenBy', request, options);
   }
 
-  /** An attempt of longer ago may have been recorded: its key holds no more. */
   async #isRecorded(
     { monitor, projectId: project, monitorId, signal }: BeatTarget,
-    { body }: RunBeat,
+    told: ToldBefore,
   ): Promise<boolean> {
-    const kind = body.status === 'cancel' ? 'log' : body.status;
     // The clocks of the cluster and of the service differ.
-    const since = new Date(Date.parse(body.observedAt) - 600_000).toISOString();
+    const since = new Date(Date.parse(told.since) - 600_000).toISOString();
     const { jurisdiction } = monitor.spec;
     let cursor: string | undefined;
     for (let page = 0; page < MAX_PAGES; page += 1) {
       const query = { since, limit: PAGE, cursor, jurisdiction };
       const request = { params: { monitorId }, query };
       const { body: found } = await this.#context.api.call('listObservations', request, { project, signal });
-      if (found.items.some((one) => one.runId === body.runId && one.kind === kind)) return true;
+      if (found.items.some((one) => isTold(one, told))) return true;
       cursor = found.nextCursor;
       if (cursor === undefined) return false;
     }
     return false;
   }
+}
+
+/** An attempt of longer ago may have been recorded: its key holds no more. */
+function itself({ body: { status, runId, observedAt: since } }: RunBeat): ToldBefore {
+  return { since, kinds: [status === 'cancel' ? 'log' : status], runId };
+}
+
+function isTold({ kind, runId, observedAt = '' }: Observation, told: ToldBefore): boolean {
+  if (!told.kinds.includes(kind) || (told.runId !== undefined && told.runId !== runId)) return false;
+  if (told.observedAt !== undefined && byTime(observedAt, told.observedAt) !== 0) return false;
+  return isAtOrAfter(observedAt, told.observedFrom ?? '');
 }
 
 function settle(error: unknown): Sent {

@@ -3,7 +3,16 @@
 import { MAX_REPORTED_RUNS } from '../../contract/crd/monitor-resource.ts';
 import { formatSeconds } from '../../kube/kube-object.ts';
 import type { CronJobObject } from './batch-objects.ts';
-import { blockOf, byTime, endOf, firstStartOf, isAtOrAfter, type JobEnd, type JobView } from './job-state.ts';
+import {
+  blockOf,
+  byTime,
+  endOf,
+  firstStartOf,
+  isAtOrAfter,
+  isSuspendedNow,
+  type JobEnd,
+  type JobView,
+} from './job-state.ts';
 import { beatOf, deletion, endBeat, type RunBeat } from './run-beats.ts';
 
 /** What was reported of one Job. */
@@ -147,7 +156,7 @@ function beatsOf(view: JobView, { facts, reported }: Known): Wanted[] {
   if (known.ended !== undefined) return [];
   const end = endOf(job);
   if (end !== undefined && known.started === undefined && !isAtOrAfter(end.at, reported.since)) return [];
-  const isSuspended = end === undefined && job.spec.suspend === true;
+  const isSuspended = end === undefined && isSuspendedNow(job);
   if (isSuspended) return known.started === undefined ? [] : [suspension(view, known, facts.nowMs)];
   const start = known.started === undefined ? startOf(view, known, end) : undefined;
   const wanted: Wanted[] = [];
@@ -231,13 +240,16 @@ function blocked({ job: { metadata } }: JobView, { known, block, nowMs }: Blocke
   return { beat: beatOf(`${uid}-blocked`, body), record: { ...known, blocked: true }, sortAt: observedAt };
 }
 
-/** Nobody saw how the run ended, and nothing is invented. */
+/** Nobody saw how the run ended, and nothing is invented: not even that nobody saw it. */
 function unseenEnd(run: RunRecord, nowMs: number): Wanted {
   const observedAt = formatSeconds(nowMs);
   const message = 'The end of this run was not seen: its Job is gone, and no operator was there.';
   const body = { status: 'cancel' as const, runId: run.uid, observedAt, message };
+  // What closed it at a suspension was before its last start.
+  const { started: since = observedAt, uid: runId } = run;
+  const told = { since, observedFrom: since, kinds: ['success', 'fail', 'log'], runId };
   return {
-    beat: beatOf(`${run.uid}-cancel`, body),
+    beat: { ...beatOf(`${run.uid}-cancel`, body), told },
     record: { ...run, ended: observedAt },
     sortAt: observedAt,
   };
@@ -261,7 +273,9 @@ function floorOf(
   const { uid = '', name } = cronJob.metadata;
   const runId = `${uid}-${Date.parse(at) / 1000}`;
   const message = `A Job of CronJob ${name} completed. It is gone, and no operator saw it.`;
-  const beat = beatOf(`${runId}-success`, { status: 'success', runId, observedAt: at, message });
+  const told = { since: at, kinds: ['success'], observedAt: at };
+  const body = { status: 'success' as const, runId, observedAt: at, message };
+  const beat = { ...beatOf(`${runId}-success`, body), told };
   return { step: { beat, after: pruned({ ...reported, lastSuccessfulTime: at }, jobs) } };
 }
 

@@ -103,6 +103,10 @@ describe('a Job that runs', () => {
     expect(said(plan)).toEqual([`cancel job ${NOW}`]);
     expect(plan.final.runs).toEqual([{ uid: 'job', pauses: 1 }]);
     expect(runsOf(factsOf([suspended], { reported: plan.final })).steps).toEqual([]);
+    // The controller has not taken note yet: the start time is that of before.
+    const resumed = job({ startTime: at(0), conditions: [{ type: 'Suspended', status: 'True' }] });
+    const early = view(resumed, [ended(143, at(0), at(30))]);
+    expect(runsOf(factsOf([early], { reported: plan.final })).steps).toEqual([]);
     const pods = [ended(143, at(0), at(30)), running(at(105))];
     const goesOn = runsOf(factsOf([view(job({ startTime: at(100) }), pods)], { reported: plan.final }));
     expect(said(goesOn)).toEqual([`start job ${at(105)}`]);

@@ -47,7 +47,7 @@ export async function explainMonitor(
     requireKept(record, context.findPlan(record.planId), atMs);
     const moment = { record, atMs: atMs ?? record.nowMs, isNow: atMs === undefined };
     const changes = await listPastChanges(tx, record, { untilMs: moment.atMs, limit: MOST_CHANGES });
-    const states = statesAfter(changes, context.minimumIntervalSeconds * 1000);
+    const states = statesAfter(changes, context.minimumIntervalSeconds * 1000, record.beatenBy);
     const incidents = (await findIncidentsAt(tx, record, moment.atMs)).map((one) =>
       incidentThen(one, moment.isNow),
     );

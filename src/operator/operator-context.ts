@@ -5,6 +5,7 @@ import type { KubeClient } from '../kube/kube-client.ts';
 import type { KubeLog } from '../kube/kube-log.ts';
 import type { KubeObject } from '../kube/kube-object.ts';
 import type { ObjectStore } from '../kube/object-store.ts';
+import type { ReflectorTuning } from '../kube/reflector.ts';
 import type { BindingDirectory } from './known/binding-directory.ts';
 import type { DestinationChecks } from './known/destination-checks.ts';
 import type { MonitorStatusCache } from './known/monitor-status-cache.ts';
@@ -59,6 +60,8 @@ export interface OperatorTuning {
   orphanArchiveAfterMs: number;
   /** The end of the log of a failed container goes into the message of its beat. */
   workloadLogs: boolean;
+  /** Of the watches of CronJobs, Jobs and pods. For tests. */
+  workloadWatch?: ReflectorTuning | undefined;
   /** All namespaces are watched, including their annotations. */
   isClusterWide: boolean;
 }

@@ -214,6 +214,29 @@ describe('a sign of life', () => {
     expect(await outagesOf(operatorId)).toHaveLength(2);
   });
 
+  it('that leaves monitors out is told since when they are not judged, and takes at most 200 of them', async () => {
+    const { monitorId } = await create();
+    const operatorId = newOperator();
+    await set(monitorId, operatorId);
+    const { projectId } = await read(monitorId);
+    const signWith = (behind: { projectId: string; monitorId?: string }[]) =>
+      api.operator.call('signOperator', { params: { operatorId }, body: { behind } });
+    expect((await signWith([{ projectId, monitorId }])).status).toBe(204);
+    // Half an hour later the others are still signed for.
+    await api.pool.query(
+      `update operator_signs set behind = jsonb_build_object($2::text, seen_ms - $3::bigint) where operator_id = $1`,
+      [operatorId, `${projectId} ${monitorId}`, HOUR_MS / 2],
+    );
+    expect((await signWith([{ projectId, monitorId }])).status).toBe(204);
+    const explained = await api.read.expectSuccess('explainMonitor', { params: { monitorId } });
+    expect(explained.body.because).toMatch(/No operator has reported since .*: not judged\.$/);
+    expect((await signWith([])).status).toBe(204);
+    const after = await api.read.expectSuccess('explainMonitor', { params: { monitorId } });
+    expect(after.body.because).not.toContain('No operator');
+    const { problem } = await signWith(Array.from({ length: 201 }, () => ({ projectId })));
+    expect(problem).toMatchObject({ status: 400, fieldErrors: [{ path: 'behind', code: 'too_many' }] });
+  });
+
   it('is given by nobody but the operator', async () => {
     const operatorId = newOperator();
     const others = [

@@ -10,6 +10,7 @@ import { createKubeMetrics } from '../../src/kube/kube-metrics.ts';
 import type { KubeObject, KubeResource, ObjectRef } from '../../src/kube/kube-object.ts';
 import { KubeTransport, type KubeTransportOptions } from '../../src/kube/kube-transport.ts';
 import { loadKubeConfig } from '../../src/kube/load-kube-config.ts';
+import type { ReflectorTuning } from '../../src/kube/reflector.ts';
 import { CALLBACKS, type CallbackObject } from '../../src/operator/kinds/callback/callback-object.ts';
 import { MONITORS, type MonitorObject } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { RULES, type RuleObject } from '../../src/operator/kinds/rule/rule-object.ts';
@@ -56,6 +57,7 @@ export interface OperatorOptions {
   /** Default true. */
   workloads?: boolean;
   workloadLogs?: boolean;
+  workloadWatch?: ReflectorTuning;
   release?: string;
   makeTransport?: (options: KubeTransportOptions) => KubeTransport;
   makeClient?: (options: ConstructorParameters<typeof RestClient>[0]) => RestClient;
@@ -258,6 +260,7 @@ async function startTestOperator(
       orphans: options.orphans ?? 'Keep',
       orphanArchiveAfterMs: options.orphanArchiveAfterMs ?? 3_600_000,
       workloadLogs: options.workloadLogs ?? false,
+      workloadWatch: options.workloadWatch,
     },
     eventTuning: { repeatMs: 200 },
   });

@@ -6,7 +6,7 @@ import type { KubeLog } from '../../kube/kube-log.ts';
 import type { KubeMetrics } from '../../kube/kube-metrics.ts';
 import type { KubeObject, KubeResource } from '../../kube/kube-object.ts';
 import { ObjectStore, type StoreChange } from '../../kube/object-store.ts';
-import { Reflector } from '../../kube/reflector.ts';
+import { Reflector, type ReflectorTuning } from '../../kube/reflector.ts';
 import type { Watch } from '../known/watched-namespaces.ts';
 import {
   CRON_JOBS,
@@ -24,6 +24,7 @@ export interface WorkloadWatchOptions {
   kube: KubeClient;
   log: KubeLog;
   metrics: KubeMetrics | undefined;
+  tuning?: ReflectorTuning | undefined;
   setRefusal(namespace: string, resource: string, refusal: KubeError | undefined): void;
 }
 
@@ -44,6 +45,8 @@ export interface Runs {
 
 /** Called with the keys of the workloads that a change concerns. It only enqueues. */
 export type WorkloadListener = (keys: readonly string[], change: 'workload' | 'runs') => void;
+
+type Seen = Pick<Reflector<KubeObject>, 'isFailing' | 'isSilent' | 'hasSynced'>;
 
 interface GoneJob extends JobView {
   goneAtMs: number;
@@ -70,7 +73,8 @@ export class WorkloadCaches {
   /** By `namespace/UID` of the owner and of the Job itself, and by its key. */
   readonly #goneJobs = new Map<string, GoneJob[]>();
   readonly #listeners: WorkloadListener[] = [];
-  readonly #watches: Pick<Reflector<KubeObject>, 'isFailing'>[] = [];
+  /** By namespace; of all of them by the empty name. */
+  readonly #watches = new Map<string, Seen[]>();
   /** Whether a Monitor refers to the workload. */
   #isWanted: (key: string) => boolean = () => false;
   #isLeading: boolean = false;
@@ -99,9 +103,15 @@ export class WorkloadCaches {
     ];
   }
 
-  /** A watch has no connection, and has failed to get one. */
-  get isFailing(): boolean {
-    return this.#watches.some(({ isFailing }) => isFailing);
+  /** The namespaces of which something may happen now that no watch shows; the empty name stands for all of them. */
+  get unseen(): string[] {
+    const isUnseen = ({ isFailing, isSilent, hasSynced }: Seen) => isFailing || isSilent || !hasSynced;
+    return [...this.#watches].flatMap(([namespace, watches]) => (watches.some(isUnseen) ? [namespace] : []));
+  }
+
+  /** The namespaces that are watched, as `unseen` names them. */
+  get watched(): string[] {
+    return [...this.#watches.keys()];
   }
 
   cronJob(namespace: string | undefined, name: string): CronJobObject | undefined {
@@ -145,15 +155,17 @@ export class WorkloadCaches {
     store: ObjectStore<T>,
     onChange: (change: StoreChange<T>) => void,
     namespace: string | undefined,
-    { kube: client, log, metrics, setRefusal }: WorkloadWatchOptions,
+    { kube: client, log, metrics, tuning, setRefusal }: WorkloadWatchOptions,
   ): Watch {
     const watch = new Reflector<T>({
       ...{ client, resource, store, namespace, onChange, log },
       ...(metrics === undefined ? {} : { metrics }),
+      ...(tuning === undefined ? {} : { tuning }),
       ...(resource.kind === 'Pod' ? { labelSelector: POD_SELECTOR } : {}),
       onRefused: (refusal) => setRefusal(namespace ?? '', resource.plural, refusal),
     });
-    this.#watches.push(watch);
+    const place = namespace ?? '';
+    this.#watches.set(place, [...(this.#watches.get(place) ?? []), watch]);
     return watch;
   }
 

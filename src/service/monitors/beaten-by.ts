@@ -58,6 +58,6 @@ async function mayHaveLostBeats(tx: Queryable, record: MonitorRecord, nowMs: num
   const { organizationId, beatenBy: operatorId, live } = record;
   if (operatorId === undefined) return false;
   const operator = { organizationId, operatorId };
-  const signs = (await readOperators(tx, [operator], live.anchorMs ?? nowMs)).of(operator);
+  const signs = (await readOperators(tx, [operator], live.anchorMs ?? nowMs)).of(operator, record);
   return signs.outages.length > 0 || silenceOf(signs, nowMs).isSilent;
 }

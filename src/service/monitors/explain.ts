@@ -193,13 +193,14 @@ function withExcuse(
 /** Those of the service since the clock started, and those of the operator that beats the monitor now: who did then is not kept. */
 async function outagesSince(
   tx: Queryable,
-  { record: { organizationId, beatenBy }, atMs }: Pick<Facts, 'record' | 'atMs'>,
+  { record, atMs }: Pick<Facts, 'record' | 'atMs'>,
   { anchorMs }: LiveState,
 ): Promise<KnownOutages> {
   const serviceOutages = anchorMs === undefined ? [] : mergeOutages(await readOutages(tx, anchorMs));
+  const { organizationId, beatenBy } = record;
   if (beatenBy === undefined) return { outages: serviceOutages };
   const of = { organizationId, operatorId: beatenBy };
-  const signs = (await readOperators(tx, [of], anchorMs ?? atMs)).of(of);
+  const signs = (await readOperators(tx, [of], anchorMs ?? atMs)).of(of, record);
   return withOperator(serviceOutages, signs);
 }
 

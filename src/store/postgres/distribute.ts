@@ -50,6 +50,7 @@ export const COORDINATOR_TABLES = [
   'service_outages',
   'operator_signs',
   'operator_outages',
+  'operator_part_outages',
   'sweeper_leases',
   'billing_subscriptions',
   'billing_charges',

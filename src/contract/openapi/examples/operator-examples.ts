@@ -1,7 +1,7 @@
 // Examples of the operations about operators that beat monitors.
 import type { operatorOperations } from '../../operations/operator-operations.ts';
 import type { Examples } from './example.ts';
-import { MONITOR, monitor, OPERATOR } from './records.ts';
+import { ID, MONITOR, monitor, OPERATOR } from './records.ts';
 
 const params = { monitorId: MONITOR };
 
@@ -12,5 +12,8 @@ export const operatorExamples: Examples<keyof typeof operatorOperations> = {
     answer: { ...monitor, beatenBy: OPERATOR },
   },
   clearMonitorBeatenBy: { params, answer: monitor },
-  signOperator: { params: { operatorId: OPERATOR }, body: {} },
+  signOperator: {
+    params: { operatorId: OPERATOR },
+    body: { behind: [{ projectId: ID.project, monitorId: MONITOR }] },
+  },
 };

@@ -1,7 +1,7 @@
 // The workload of a Monitor in its pass: what it gives, who sends the beats, and what the status says of it.
 import type { ConditionFacts } from '../../../kube/conditions.ts';
 import type { OperatorContext } from '../../operator-context.ts';
-import type { ReportedRuns } from '../../workloads/runs-of.ts';
+import type { ReportedRuns } from '../../workloads/run-facts.ts';
 import { workloadCondition } from '../../workloads/workload-condition.ts';
 import { runsKeyOf, type Workload } from '../../workloads/workload-of.ts';
 import type { Report } from '../../workloads/workload-reports.ts';

@@ -63,10 +63,17 @@ describe('who beats a monitor', () => {
     }
     const { items } = (await api.viewer.expectSuccess('listMonitors', { query: { limit: 200 } })).body;
     expect(items.find((one) => one.monitorId === monitorId)?.beatenBy).toBe(operatorId);
+    const feedItem = async () => {
+      const query = { limit: 200, waitSeconds: 0 };
+      const { body } = await api.operator.expectSuccess('getStatusFeed', { query });
+      return body.items.find((one) => one.monitorId === monitorId);
+    };
+    expect((await feedItem())?.beatenBy).toBe(operatorId);
     const changes = await api.read.expectSuccess('listMonitorChanges', { params: { monitorId } });
     expect(changes.body.items).toHaveLength(1);
     expect((await set(monitorId, null)).body).not.toHaveProperty('beatenBy');
     expect(await read(monitorId)).toMatchObject({ configurationVersion: 1 });
+    expect(await feedItem()).not.toHaveProperty('beatenBy');
   });
 
   it('set again by itself changes nothing, and twice at once is set once', async () => {

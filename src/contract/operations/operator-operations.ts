@@ -34,7 +34,7 @@ export const operatorOperations = {
     method: 'DELETE',
     summary: 'Take a monitor from its operator',
     description:
-      'For a monitor whose operator is gone for good: it is judged again, from a full interval plus grace on. An operator that works takes it back when it next starts, or when its Monitor changes.',
+      'For a monitor whose operator is gone for good: it is judged again, from a full interval plus grace on. An operator that works takes it back within seconds.',
     preset: 'manage',
   }),
   signOperator: operation({

@@ -18,6 +18,7 @@ import {
   PODS,
   type PodObject,
 } from './batch-objects.ts';
+import { GoneJobs } from './gone-jobs.ts';
 import type { JobView } from './job-state.ts';
 
 export interface WorkloadWatchOptions {
@@ -48,20 +49,8 @@ export type WorkloadListener = (keys: readonly string[], change: 'workload' | 'r
 
 type Seen = Pick<Reflector<KubeObject>, 'isFailing' | 'isSilent' | 'hasSynced'>;
 
-interface GoneJob extends JobView {
-  goneAtMs: number;
-  /** The Monitors that have reported it. */
-  reportedFor: Set<string>;
-}
-
 /** Pods of a Job that are gone while it is there: a Job that is tried again a thousand times keeps no thousand pods. */
 const MAX_GONE_PODS = 5;
-const MAX_GONE_JOBS = 20;
-/** Of a standby: the leader before it may have died before it saw the end. */
-const STANDBY_MS = 600_000;
-/** Of the leader: an API that is away for a day is not waited for any longer. */
-const LEADER_MS = 86_400_000;
-const SWEEP_MS = 60_000;
 
 export class WorkloadCaches {
   readonly cronJobs = new ObjectStore<CronJobObject>();
@@ -70,15 +59,13 @@ export class WorkloadCaches {
   readonly pods = new ObjectStore<PodObject>({ indexes: { owner: ownerUid } });
   /** By UID of the Job. */
   readonly #gonePods = new Map<string, PodObject[]>();
-  /** By `namespace/UID` of the owner and of the Job itself, and by its key. */
-  readonly #goneJobs = new Map<string, GoneJob[]>();
+  /** Their places are `namespace/UID` of the owner and of the Job itself, and its key. */
+  readonly #goneJobs = new GoneJobs();
   readonly #listeners: WorkloadListener[] = [];
   /** By namespace; of all of them by the empty name. */
   readonly #watches = new Map<string, Seen[]>();
   /** Whether a Monitor refers to the workload. */
   #isWanted: (key: string) => boolean = () => false;
-  #isLeading: boolean = false;
-  #sweptAtMs = 0;
 
   /** Names the question whether a Monitor refers to a workload: of others nothing is kept. */
   setWanted(isWanted: (key: string) => boolean): void {
@@ -87,7 +74,7 @@ export class WorkloadCaches {
 
   /** From now on what is gone is kept until it is reported. */
   lead(): void {
-    this.#isLeading = true;
+    this.#goneJobs.lead();
   }
 
   subscribe(listener: WorkloadListener): void {
@@ -126,22 +113,13 @@ export class WorkloadCaches {
     const itself = this.jobs.listBy('key', key);
     const named = own.flatMap((place) => this.jobs.listBy('uid', place));
     const live = [...new Set([...owned, ...itself, ...named])].map((job) => this.#viewOf(job, false));
-    const places = [...owners, key, ...own];
-    const gone = new Set(places.flatMap((place) => this.#goneJobs.get(place) ?? []));
-    return [...live, ...[...gone].filter(({ reportedFor }) => !reportedFor.has(monitorUid))];
+    return [...live, ...this.#goneJobs.at([...owners, key, ...own], monitorUid)];
   }
 
   /** What was gone is reported for the Monitor. Once it is for all of them, nothing keeps it. */
   settle(views: readonly JobView[], monitorUid: string, monitorUids: readonly string[]): void {
-    const uids = new Set(views.filter(({ isGone }) => isGone).map(({ job }) => job.metadata.uid));
-    if (uids.size === 0) return;
-    for (const [owner, gone] of this.#goneJobs) {
-      for (const one of gone) if (uids.has(one.job.metadata.uid)) one.reportedFor.add(monitorUid);
-      const left = gone.filter(({ reportedFor }) => !monitorUids.every((uid) => reportedFor.has(uid)));
-      if (left.length === gone.length) continue;
-      if (left.length === 0) this.#goneJobs.delete(owner);
-      else this.#goneJobs.set(owner, left);
-    }
+    const gone = views.filter(({ isGone }) => isGone);
+    this.#goneJobs.settle(gone, monitorUid, monitorUids);
   }
 
   #viewOf(job: JobObject, isGone: boolean): JobView {
@@ -185,25 +163,8 @@ export class WorkloadCaches {
   }
 
   #keep(job: JobObject): void {
-    const goneAtMs = performance.now();
-    this.#sweep(goneAtMs);
-    const view = { ...this.#viewOf(job, true), goneAtMs, reportedFor: new Set<string>() };
-    for (const place of [...ownerUid(job), ...ownUid(job), ...ownKey(job)]) {
-      const gone = [...(this.#goneJobs.get(place) ?? []), view];
-      this.#goneJobs.set(place, gone.slice(-MAX_GONE_JOBS));
-    }
-  }
-
-  /** A standby reports nothing, and a Monitor may go before its Jobs are reported. */
-  #sweep(nowMs: number): void {
-    if (nowMs - this.#sweptAtMs < SWEEP_MS) return;
-    this.#sweptAtMs = nowMs;
-    const keptMs = this.#isLeading ? LEADER_MS : STANDBY_MS;
-    for (const [place, gone] of this.#goneJobs) {
-      const left = gone.filter(({ goneAtMs }) => nowMs - goneAtMs < keptMs);
-      if (left.length === 0) this.#goneJobs.delete(place);
-      else if (left.length < gone.length) this.#goneJobs.set(place, left);
-    }
+    const places = [...ownerUid(job), ...ownUid(job), ...ownKey(job)];
+    this.#goneJobs.keep(this.#viewOf(job, true), places, performance.now());
   }
 
   #podChanged(change: StoreChange<PodObject>): void {

@@ -1,7 +1,15 @@
 // What a beat does to a monitor (docs/contract/beats.md): (timing, live state, open incidents, beat, now) -> the next
 // state, the observation and the incidents that change. Pure; beat-decision.ts decides whether it is taken.
 import { learnGap } from './cadence.ts';
-import { putOffWake, runDue, startClock, withWake, withWakeAfterChange } from './deadline.ts';
+import {
+  putOffWake,
+  runDue,
+  slotOfEnd,
+  slotOfStart,
+  startClock,
+  withWake,
+  withWakeAfterChange,
+} from './deadline.ts';
 import type { Incident, Transition } from './incident.ts';
 import { conformIncident, openIncident, recoversByBeat, violateIncident } from './incident.ts';
 import { crossesWindow } from './maintenance.ts';
@@ -70,11 +78,14 @@ export function applyBeat(
   }
   const { openRuns, ended } = closeRun(live.openRuns, beat.runId);
   const learned = beat.kind === 'success' ? learn(timing, seen, nowMs) : seen;
-  const clocked = startClock(timing, { ...learned, openRuns }, nowMs);
+  const fromMs = slotOfEnd(live, nowMs);
+  const clocked = startClock(timing, { ...learned, openRuns }, fromMs);
   const transitions = changeIncidents(timing, incidents, beat, sequence, nowMs);
   const durationMs = ended && durationOf(ended, beat, nowMs);
   const after: LiveState = {
     ...clocked,
+    // The next start is the first one after an end, also where the clock stands at the slot of the last one.
+    startMovedMs: fromMs === live.startMovedMs ? undefined : live.startMovedMs,
     openIncidents: countOpen(live.openIncidents, transitions),
     lastDurationMs: durationMs ?? live.lastDurationMs,
   };
@@ -95,7 +106,11 @@ export function applyBeat(
 export function applyRefusedBeat(timing: Timing, live: LiveState, nowMs: number): LiveState {
   if (live.deadlineMs === undefined && awaitBeat(live) === live) return live;
   const seen = awaitBeat(live);
-  return rearm(timing, live.deadlineMs === undefined ? seen : startClock(timing, seen, nowMs), nowMs);
+  return rearm(
+    timing,
+    live.deadlineMs === undefined ? seen : startClock(timing, seen, slotOfEnd(seen, nowMs)),
+    nowMs,
+  );
 }
 
 /**
@@ -161,8 +176,9 @@ function withStart(timing: Timing, live: LiveState, { runId, observedAt }: Beat,
   const started = { ...live, openRuns };
   const isSecond = live.startMovedMs !== undefined && live.startMovedMs === live.anchorMs;
   const moves = timing.startsMove === true && !isSecond;
-  const begun = moves ? { ...started, startMovedMs: nowMs } : started;
-  const clocked = live.deadlineMs === undefined || moves ? startClock(timing, begun, nowMs) : started;
+  const fromMs = slotOfStart(timing, nowMs);
+  const begun = moves ? { ...started, startMovedMs: fromMs } : started;
+  const clocked = live.deadlineMs === undefined || moves ? startClock(timing, begun, fromMs) : started;
   return rearm(timing, clocked, nowMs);
 }
 

@@ -23,6 +23,21 @@ export function startClock(timing: Timing, live: LiveState, atMs: number): LiveS
   return { ...stopClock(live), anchorMs: atMs, deadlineMs };
 }
 
+/** Kubernetes starts a Job by a clock of its own, which may be ahead. */
+export const EARLY_START_MS = 30_000;
+
+/** The moment from which a start counts that moves the clock: one that comes just before a cron time is that of the cron time. */
+export function slotOfStart({ schedule, startsMove }: Timing, atMs: number): number {
+  const dueMs = startsMove ? schedule?.nextAfter(atMs) : undefined;
+  return dueMs !== undefined && dueMs - atMs <= EARLY_START_MS ? dueMs : atMs;
+}
+
+/** The moment from which an end counts: the run may have ended before the cron time for which it started. */
+export function slotOfEnd({ anchorMs, startMovedMs }: LiveState, atMs: number): number {
+  const isAhead = anchorMs !== undefined && anchorMs === startMovedMs && anchorMs - atMs <= EARLY_START_MS;
+  return isAhead ? Math.max(anchorMs, atMs) : atMs;
+}
+
 /** A copy of `live` in which no deadline runs, and none rests. */
 export function stopClock(live: LiveState): LiveState {
   return { ...live, deadlineMs: undefined, missedCount: 0, unmovedMs: undefined, restsSinceMs: undefined };

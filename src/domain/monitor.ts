@@ -1,6 +1,7 @@
 // A monitor in the domain: its stored configuration, and its timing and live state, from which the domain decides.
 // Times are in ms.
 import type { Severity } from './incident.ts';
+import { compileKubernetesSchedule } from './kubernetes-schedule.ts';
 import {
   type Maintained,
   type MaintenanceSchedule,
@@ -126,7 +127,7 @@ export function toTiming(
   return {
     lifecycle: state.lifecycle,
     intervalMs: toMs(configuration.intervalSeconds),
-    schedule: toSchedule(configuration.schedule),
+    schedule: toSchedule(configuration.schedule, state.beatenBy !== undefined),
     graceMs: configuration.graceSeconds * 1000,
     awaitFirstBeat: configuration.awaitFirstBeat,
     maxRuntimeMs: toMs(configuration.maxRuntimeSeconds),
@@ -146,15 +147,15 @@ function toMs(seconds: number | undefined): number | undefined {
 
 /**
  * A stored schedule was valid when it was written. If this build's time zones no longer know it, its monitor has no
- * deadline: an error here would stop every other monitor of the batch.
+ * deadline: an error here would stop every other monitor of the batch. `isOfKubernetes`: an operator beats it for a CronJob.
  */
-function toSchedule(spec: ScheduleSpec | undefined): Schedule | undefined {
+function toSchedule(spec: ScheduleSpec | undefined, isOfKubernetes: boolean): Schedule | undefined {
   if (!spec) return undefined;
   // Compiled when it is first asked: that takes longer than all else that is done with most monitors.
   let compiled: Schedule | undefined;
   return {
     nextAfter: (afterMs) => {
-      compiled ??= compileStored(spec);
+      compiled ??= (isOfKubernetes ? compileKubernetesSchedule(spec) : undefined) ?? compileStored(spec);
       return compiled.nextAfter(afterMs);
     },
   };

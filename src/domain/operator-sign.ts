@@ -16,6 +16,39 @@ export interface OperatorSigns {
   outages: readonly Outage[];
 }
 
+/** A part of the monitors of an operator: those of a project, or one of them. */
+export interface OperatorPart {
+  projectId: string;
+  monitorId?: string;
+}
+
+/** The name of a part where it is kept. */
+export function partName({ projectId, monitorId }: OperatorPart): string {
+  return monitorId === undefined ? projectId : `${projectId} ${monitorId}`;
+}
+
+/** An operator, with the parts that it did not vouch for. */
+export interface PartedSigns extends OperatorSigns {
+  /** Of the parts that it leaves out now the last sign before, by name. */
+  behind: ReadonlyMap<string, number>;
+  /** Of parts that it has left out. */
+  partOutages: ReadonlyMap<string, readonly Outage[]>;
+}
+
+/** What counts for one monitor. The same object where no part that it belongs to was left out. */
+export function signsOf(signs: PartedSigns, monitor: Required<OperatorPart>): OperatorSigns {
+  const { signMs, outages, behind, partOutages } = signs;
+  if (behind.size === 0 && partOutages.size === 0) return signs;
+  const names = [partName({ projectId: monitor.projectId }), partName(monitor)];
+  const leftOut = names.flatMap((name) => behind.get(name) ?? []);
+  const own = names.flatMap((name) => partOutages.get(name) ?? []);
+  if (leftOut.length === 0 && own.length === 0) return signs;
+  return {
+    signMs: signMs === undefined ? undefined : Math.min(signMs, ...leftOut),
+    outages: own.length === 0 ? outages : mergeOutages([...outages, ...own]),
+  };
+}
+
 /** What decides about the monitors of one operator. */
 export interface BeatenMoment {
   nowMs: number;

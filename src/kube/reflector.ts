@@ -10,6 +10,7 @@ import type { KubeMetrics } from './kube-metrics.ts';
 import { type KubeObject, type KubeResource, objectKey, withoutManagedFields } from './kube-object.ts';
 import { listIntoStore } from './list-into-store.ts';
 import { ObjectStore, type StoreChange } from './object-store.ts';
+import { WatchLimit } from './watch-limit.ts';
 
 export interface ReflectorOptions<T extends KubeObject> {
   client: KubeClient;
@@ -43,6 +44,11 @@ export interface ReflectorTuning {
   watchTimeoutSeconds?: readonly [least: number, greatest: number];
   /** How long after that time the reflector ends a watch that the server has not ended. Default 10,000. */
   watchGraceMs?: number;
+  /**
+   * After how long without a line a watch is taken for dead, and opened again. Default 100,000: an API server sends a bookmark
+   * about once a minute.
+   */
+  silenceMs?: number;
   /** Default 1,000 to 30,000. */
   backoff?: BackoffOptions;
 }
@@ -56,7 +62,7 @@ const listTimeoutMs = 30_000;
 const shortWatchMs = 1000;
 
 const SILENT =
-  'The server did not end a watch at its time limit: the connection is dead. The reflector opens it again.';
+  'Nothing came on a watch for too long, or it outlived its time limit: the connection is dead. The reflector opens it again.';
 
 export class Reflector<T extends KubeObject> {
   readonly store: ObjectStore<T>;
@@ -64,6 +70,7 @@ export class Reflector<T extends KubeObject> {
   readonly #log: KubeLog;
   readonly #watchTimeoutSeconds: readonly [number, number];
   readonly #watchGraceMs: number;
+  readonly #silenceMs: number;
   readonly #backoff: BackoffOptions;
 
   #run: { abort: AbortController; ended: Promise<void> } | undefined;
@@ -84,6 +91,7 @@ export class Reflector<T extends KubeObject> {
     this.#log = options.log ?? silentLog;
     this.#watchTimeoutSeconds = options.tuning?.watchTimeoutSeconds ?? [240, 300];
     this.#watchGraceMs = options.tuning?.watchGraceMs ?? 10_000;
+    this.#silenceMs = options.tuning?.silenceMs ?? 100_000;
     this.#backoff = options.tuning?.backoff ?? { baseMs: 1000, maxMs: 30_000 };
   }
 
@@ -123,7 +131,7 @@ export class Reflector<T extends KubeObject> {
     });
   }
 
-  /** Milliseconds since the last sign of life of the cluster: data, bookmark, list, orderly end of a watch, or an error. */
+  /** Milliseconds since the last sign of life of the cluster: data, bookmark, list, begin or orderly end of a watch, or an error. */
   get silentMs(): number {
     return performance.now() - this.#heardAtMs;
   }
@@ -150,6 +158,11 @@ export class Reflector<T extends KubeObject> {
     // Of a custom resource without its definition the server says `404 page not found`.
     if (isNotFound(error) && !isNamespaceMissing(error)) return `The server does not serve ${plural}.`;
     return `${plural}: ${error instanceof Error ? error.message : String(error)}`;
+  }
+
+  /** True if what has changed since may not have reached the store: nothing was heard for so long that a connection may be dead. */
+  get isSilent(): boolean {
+    return this.silentMs > this.#silenceMs;
   }
 
   /** One loop with one signal, so that a reflector never has two watches. */
@@ -192,18 +205,22 @@ export class Reflector<T extends KubeObject> {
   async #watch(resourceVersion: string, signal: AbortSignal): Promise<void> {
     const { client, resource, namespace, labelSelector, fieldSelector } = this.#options;
     const timeoutSeconds = this.#pickTimeoutSeconds();
-    const limit = new WatchLimit(signal, timeoutSeconds * 1000 + this.#watchGraceMs);
+    const limitMs = timeoutSeconds * 1000 + this.#watchGraceMs;
+    const limit = new WatchLimit(signal, { limitMs, silenceMs: this.#silenceMs });
     const openedAtMs = performance.now();
     let events = 0;
     try {
       const selection = { namespace, labelSelector, fieldSelector };
       const onOpen = (): void => {
         this.#isOpen = true;
+        this.#heardAtMs = performance.now();
+        limit.heard();
       };
       const watch = { ...selection, resourceVersion, timeoutSeconds, signal: limit.signal, onOpen };
       for await (const event of client.watch(resource, watch)) {
         if (signal.aborted) return;
         events += 1;
+        limit.heard();
         this.#applyEvent(event);
       }
     } catch (error) {
@@ -288,35 +305,6 @@ export class Reflector<T extends KubeObject> {
     onRefused(error);
     return true;
   }
-}
-
-/** Ends a watch on `stop`, or when it outlives the server's own time limit: its connection is then dead. */
-class WatchLimit {
-  readonly #abort = new AbortController();
-  readonly #outer: AbortSignal;
-  readonly #timer: NodeJS.Timeout;
-  isOver = false;
-
-  constructor(outer: AbortSignal, limitMs: number) {
-    this.#outer = outer;
-    if (outer.aborted) this.#stop();
-    outer.addEventListener('abort', this.#stop, { once: true });
-    this.#timer = setTimeout(() => {
-      this.isOver = true;
-      this.#stop();
-    }, limitMs);
-  }
-
-  get signal(): AbortSignal {
-    return this.#abort.signal;
-  }
-
-  end(): void {
-    clearTimeout(this.#timer);
-    this.#outer.removeEventListener('abort', this.#stop);
-  }
-
-  readonly #stop = (): void => this.#abort.abort();
 }
 
 /** An error of the server shows that it is reached. After a 401 only new credentials help, which a new process has. */

@@ -62,6 +62,8 @@ export interface OperatorTuning {
   orphanArchiveAfterMs: number;
   /** The end of the log of a failed container goes into the message of its beat. */
   workloadLogs: boolean;
+  /** Of the watches of CronJobs, Jobs and pods. For tests. */
+  workloadWatch?: ReflectorTuning | undefined;
   /** All namespaces are watched, including their annotations. */
   isClusterWide: boolean;
 }

@@ -30,6 +30,12 @@ const clear = (monitorId: string, client = api.manage) =>
 const sign = (operatorId: string, client: ApiClient = api.operator) =>
   client.call('signOperator', { params: { operatorId }, body: {} });
 
+/** At noon in UTC. */
+function lastSundayOfMarch(year: number): Date {
+  const last = new Date(Date.UTC(year, 2, 31, 12));
+  return new Date(last.getTime() - last.getUTCDay() * 24 * HOUR_MS);
+}
+
 /** As if the last sign had been so long ago. */
 async function beSilent(operatorId: string, forMs: number) {
   await api.pool.query('update operator_signs set seen_ms = seen_ms - $2 where operator_id = $1', [
@@ -57,10 +63,17 @@ describe('who beats a monitor', () => {
     }
     const { items } = (await api.viewer.expectSuccess('listMonitors', { query: { limit: 200 } })).body;
     expect(items.find((one) => one.monitorId === monitorId)?.beatenBy).toBe(operatorId);
+    const feedItem = async () => {
+      const query = { limit: 200, waitSeconds: 0 };
+      const { body } = await api.operator.expectSuccess('getStatusFeed', { query });
+      return body.items.find((one) => one.monitorId === monitorId);
+    };
+    expect((await feedItem())?.beatenBy).toBe(operatorId);
     const changes = await api.read.expectSuccess('listMonitorChanges', { params: { monitorId } });
     expect(changes.body.items).toHaveLength(1);
     expect((await set(monitorId, null)).body).not.toHaveProperty('beatenBy');
     expect(await read(monitorId)).toMatchObject({ configurationVersion: 1 });
+    expect(await feedItem()).not.toHaveProperty('beatenBy');
   });
 
   it('set again by itself changes nothing, and twice at once is set once', async () => {
@@ -140,6 +153,22 @@ describe('who beats a monitor', () => {
     expect((await clear(monitorId)).body).toEqual({ ...body, status: expect.anything() });
   });
 
+  it('a run that Kubernetes skips where clocks go forward is expected of a job that beats itself alone', async () => {
+    // The last Sunday of March, at half past two.
+    const year = new Date().getUTCFullYear();
+    const isPast = Date.now() > lastSundayOfMarch(year).getTime() - 24 * HOUR_MS;
+    const gap = lastSundayOfMarch(isPast ? year + 1 : year);
+    const schedule = { cron: `30 2 ${gap.getUTCDate()} 3 *`, timeZone: 'Europe/Berlin' };
+    const { monitorId, status } = await create({ intervalSeconds: undefined, schedule });
+    const yearOf = (at = '') => new Date(at).getUTCFullYear();
+    expect(yearOf(status.nextDeadlineAt)).toBe(gap.getUTCFullYear());
+    const beaten = await set(monitorId, newOperator());
+    expect(yearOf(beaten.body.status.nextDeadlineAt)).toBeGreaterThan(gap.getUTCFullYear());
+    const explained = await api.read.expectSuccess('explainMonitor', { params: { monitorId } });
+    expect(explained.body.deadline?.at).toBe(beaten.body.status.nextDeadlineAt);
+    expect((await clear(monitorId)).body.status.nextDeadlineAt).toBe(status.nextDeadlineAt);
+  });
+
   it.each([
     ['silent', async () => undefined],
     ['back after a silence', sign],
@@ -190,6 +219,29 @@ describe('a sign of life', () => {
     expect(outages[1].ms).toBeGreaterThanOrEqual(HOUR_MS);
     await sign(operatorId);
     expect(await outagesOf(operatorId)).toHaveLength(2);
+  });
+
+  it('that leaves monitors out is told since when they are not judged, and takes at most 200 of them', async () => {
+    const { monitorId } = await create();
+    const operatorId = newOperator();
+    await set(monitorId, operatorId);
+    const { projectId } = await read(monitorId);
+    const signWith = (behind: { projectId: string; monitorId?: string }[]) =>
+      api.operator.call('signOperator', { params: { operatorId }, body: { behind } });
+    expect((await signWith([{ projectId, monitorId }])).status).toBe(204);
+    // Half an hour later the others are still signed for.
+    await api.pool.query(
+      `update operator_signs set behind = jsonb_build_object($2::text, seen_ms - $3::bigint) where operator_id = $1`,
+      [operatorId, `${projectId} ${monitorId}`, HOUR_MS / 2],
+    );
+    expect((await signWith([{ projectId, monitorId }])).status).toBe(204);
+    const explained = await api.read.expectSuccess('explainMonitor', { params: { monitorId } });
+    expect(explained.body.because).toMatch(/No operator has reported since .*: not judged\.$/);
+    expect((await signWith([])).status).toBe(204);
+    const after = await api.read.expectSuccess('explainMonitor', { params: { monitorId } });
+    expect(after.body.because).not.toContain('No operator');
+    const { problem } = await signWith(Array.from({ length: 201 }, () => ({ projectId })));
+    expect(problem).toMatchObject({ status: 400, fieldErrors: [{ path: 'behind', code: 'too_many' }] });
   });
 
   it('is given by nobody but the operator', async () => {

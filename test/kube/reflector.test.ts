@@ -111,6 +111,20 @@ describe.skipIf(!hasCluster)('a reflector', () => {
     expect(await metricValue(test.registry, 'kube_reflector_watches_total', silent)).toBeGreaterThan(0);
   });
 
+  it('a reflector whose watch is black-holed says that it is silent, opens another one long before its time limit, and misses no change', async () => {
+    const reflector = await reflect({ tuning: { backoff: quick, silenceMs: 1000 } });
+    await create('before');
+    await knows(reflector, 'before');
+    test.proxy.blackHole();
+    await create('missed');
+    await waitFor(() => reflector.isSilent, { what: 'it is silent' });
+    expect(reflector.store.get(`${namespace}/missed`)).toBeUndefined();
+    test.proxy.forward();
+    await knows(reflector, 'missed');
+    expect(reflector.isSilent).toBe(false);
+    expect(await lists()).toBe(1);
+  });
+
   it('a reflector resumes after a half-closed connection and after a reset in the middle of an event', async () => {
     const reflector = await reflect();
     await watchIsOpen();

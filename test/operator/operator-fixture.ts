@@ -57,6 +57,7 @@ export interface OperatorOptions {
   /** Default true. */
   workloads?: boolean;
   workloadLogs?: boolean;
+  workloadWatch?: ReflectorTuning;
   release?: string;
   makeTransport?: (options: KubeTransportOptions) => KubeTransport;
   makeClient?: (options: ConstructorParameters<typeof RestClient>[0]) => RestClient;
@@ -260,6 +261,7 @@ async function startTestOperator(
       orphans: options.orphans ?? 'Keep',
       orphanArchiveAfterMs: options.orphanArchiveAfterMs ?? 3_600_000,
       workloadLogs: options.workloadLogs ?? false,
+      workloadWatch: options.workloadWatch,
     },
     eventTuning: { repeatMs: 200 },
     watchTuning: options.watchTuning,

@@ -97,6 +97,16 @@ describe.skipIf(!hasCluster)('a Monitor with a workload', () => {
     expect(after.beatenBy).toBe(before.beatenBy);
   });
 
+  it('is taken back at once from whoever takes it from an operator that works', async () => {
+    await watched('taken');
+    const { monitorId, beatenBy } = await record('taken');
+    const { body } = await fixture.apiFixture.owner
+      .as(fixture.apiFixture.tokens.owner, fixture.namespace)
+      .expectSuccess('clearMonitorBeatenBy', { params: { monitorId } });
+    expect(body.beatenBy).toBeUndefined();
+    await waitFor(async () => (await record('taken')).beatenBy === beatenBy, { what: 'it is taken back' });
+  });
+
   it('says in words that it does not understand a schedule, keeps the one before, and takes an interval instead', async () => {
     await watched('every', { schedule: '0 5 * * *' });
     await jobs.patchCronJob('every', { spec: { schedule: '@every 90m' } });

@@ -48,17 +48,20 @@ it('a run that died between two migrations of one version is completed by the ne
   await migrate({ databaseUrl });
   const migrations = await listMigrations();
   const [before, last] = migrations.filter(({ version }) => version === 4).slice(-2);
-  expect(last?.name).toBe('0004e-operator-causes.sql');
+  expect(last?.name).toBe('0004f-operator-behind.sql');
   // As the one before it left it.
   await pool.query('delete from schema_migrations where version > 4');
-  await pool.query('drop table operator_causes, caused_monitors, cause_alerts');
+  await pool.query('drop table operator_part_outages');
+  await pool.query('alter table operator_signs drop behind');
   await pool.query('update schema_migrations set name = $1 where version = 4', [before?.name]);
-  expect(await findSchemaFault(pool)).toMatch(/has schema version 4d, but this build needs 4e:/);
+  expect(await findSchemaFault(pool)).toMatch(/has schema version 4e, but this build needs 4f:/);
   const applied: string[] = [];
   await migrate({ databaseUrl, onApplied: ({ name }) => applied.push(name) });
   expect(applied).toEqual([last?.name]);
   expect(await findSchemaFault(pool)).toBeUndefined();
-  expect((await pool.query(`select to_regclass('operator_causes') as made`)).rows[0].made).not.toBeNull();
+  expect(
+    (await pool.query(`select to_regclass('operator_part_outages') as made`)).rows[0].made,
+  ).not.toBeNull();
 });
 
 describe('a lock that another session holds', () => {

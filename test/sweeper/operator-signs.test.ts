@@ -1,8 +1,9 @@
 // The sweep of deadlines for monitors that operators beat: judged up to the last sign of their operator, whose absence is an
 // outage for them and for nobody else (docs/contract/deadlines.md, "While no operator leads").
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { OperatorPart } from '../../src/domain/operator-sign.ts';
 import { readNow } from '../../src/store/postgres/transaction.ts';
-import { insertOperator, signOperator } from '../../src/store/upkeep/operator-signs.ts';
+import { insertOperator, readOperators, signOperator } from '../../src/store/upkeep/operator-signs.ts';
 import { RETENTION_RULES } from '../../src/store/upkeep/retention.ts';
 import { openProjectFixture, type ProjectFixture } from '../support/database-fixture.ts';
 import {
@@ -25,7 +26,9 @@ beforeAll(async () => {
 });
 afterAll(() => fixture?.close());
 beforeEach(async () => {
-  await fixture.pool.query('truncate service_outages, operator_signs, operator_outages');
+  await fixture.pool.query(
+    'truncate service_outages, operator_signs, operator_outages, operator_part_outages',
+  );
   await fixture.pool.query('update monitor_live set wake_ms = null');
 });
 
@@ -252,6 +255,83 @@ describe('an operator that comes back', () => {
   });
 });
 
+describe('an operator that leaves a part of its monitors out', () => {
+  const leaveOut = (...behind: OperatorPart[]) => signOperator(fixture.pool, ofOperator(), behind);
+  const monitorIdOf = async ({ monitorKey }: SeedMonitor) =>
+    (await fixture.pool.query('select monitor_id from monitors where monitor_key = $1', [monitorKey])).rows[0]
+      .monitor_id as string;
+  const partOf = async (monitor: SeedMonitor): Promise<OperatorPart> => ({
+    projectId: fixture.project.projectId,
+    monitorId: await monitorIdOf(monitor),
+  });
+  /** As if the parts had been left out for so much longer, while the operator signed for the others. */
+  const letPass = (ms: number) =>
+    fixture.pool.query(
+      `update operator_signs set
+         behind = (select jsonb_object_agg(part, since::bigint - $1) from jsonb_each_text(behind) as of (part, since))`,
+      [ms],
+    );
+
+  it('judges the others, and the part up to the last sign that had it', async () => {
+    await signedAgo(10_000);
+    const [behind, other] = [await beaten(2 * MINUTE + 5_000), await beaten(2 * MINUTE + 5_000)];
+    const part = await partOf(behind);
+    for (let signs = 0; signs < 3; signs += 1) await leaveOut(part);
+    await sweep();
+    expect(await kindsOf(other)).toEqual(['missed_deadline']);
+    expect(await kindsOf(behind)).toEqual([]);
+    // A moment later all of it is told: no beat came.
+    await sign();
+    await wakeAll();
+    await sweep();
+    expect(await kindsOf(behind)).toEqual(['missed_deadline']);
+  });
+
+  it('judges what fell due before it was left out', async () => {
+    await signedAgo(1_000);
+    const monitor = await beaten(2 * MINUTE + 5_000);
+    await leaveOut(await partOf(monitor));
+    await sweep();
+    expect(await kindsOf(monitor)).toEqual(['missed_deadline']);
+  });
+
+  it('judges nothing of a project that it cannot see, and its time out is an outage for that one alone', async () => {
+    const { projectId } = fixture.project;
+    await signedAgo(0);
+    await leaveOut({ projectId });
+    await letPass(HOUR);
+    const monitor = await beaten(50 * MINUTE);
+    await leaveOut({ projectId });
+    await sweep();
+    expect(await kindsOf(monitor)).toEqual([]);
+    // All is seen again but one monitor, whose time out goes on.
+    await leaveOut({ projectId, monitorId: 'other' });
+    const spans = 'select part, from_ms, to_ms from operator_part_outages';
+    const [outage, ...more] = (await fixture.pool.query(spans)).rows;
+    expect([outage.part, more]).toEqual([projectId, []]);
+    const { rows } = await fixture.pool.query('select behind from operator_signs');
+    expect(rows).toEqual([{ behind: { [`${projectId} other`]: outage.from_ms } }]);
+    await wakeAll();
+    await sweep();
+    expect(await kindsOf(monitor)).toEqual([]);
+    expect((await liveOf(fixture.pool, monitor)).deadline_ms).toBe(outage.to_ms + 2 * MINUTE);
+    const known = await readOperators(fixture.pool, [ofOperator()], 0);
+    const of = { projectId: other.projectId, monitorId: 'job' };
+    expect(known.of(ofOperator(), of).outages).toEqual([]);
+  });
+
+  it('a part that was out for less than twenty seconds leaves no outage', async () => {
+    await signedAgo(0);
+    const monitor = await beaten(MINUTE);
+    await leaveOut(await partOf(monitor));
+    await letPass(15_000);
+    await sign();
+    const { rows } = await fixture.pool.query('select behind from operator_signs');
+    expect(rows).toEqual([{ behind: null }]);
+    expect((await fixture.pool.query('select * from operator_part_outages')).rows).toEqual([]);
+  });
+});
+
 const textsOf = async (work: () => Promise<unknown>) => (await statementsOf(work)).map(({ text }) => text);
 
 describe('what it costs', () => {
@@ -281,11 +361,17 @@ it('outages of operators are deleted after 400 days, and signs never', async () 
       'insert into operator_outages (organization_id, operator_id, from_ms, to_ms) values ($1, $2, $3, $4)',
       [fixture.project.organizationId, OPERATOR, nowMs - daysAgo * DAY - MINUTE, nowMs - daysAgo * DAY],
     );
-  await insert(399);
-  await insert(401);
+  const insertPart = (daysAgo: number) =>
+    fixture.pool.query(
+      `insert into operator_part_outages (organization_id, operator_id, part, from_ms, to_ms) values ($1, $2, 'part', $3, $4)`,
+      [fixture.project.organizationId, OPERATOR, nowMs - daysAgo * DAY - MINUTE, nowMs - daysAgo * DAY],
+    );
+  for (const daysAgo of [399, 401]) await Promise.all([insert(daysAgo), insertPart(daysAgo)]);
   await signedAgo(500 * DAY);
   await RETENTION_RULES.find(({ what }) => what === 'operator_outages')?.retire(fixture.pool, 1_000);
-  const { rows } = await fixture.pool.query('select to_ms from operator_outages');
-  expect(rows).toEqual([{ to_ms: nowMs - 399 * DAY }]);
+  for (const table of ['operator_outages', 'operator_part_outages']) {
+    const { rows } = await fixture.pool.query(`select to_ms from ${table}`);
+    expect(rows).toEqual([{ to_ms: nowMs - 399 * DAY }]);
+  }
   expect((await fixture.pool.query('select * from operator_signs')).rows).toHaveLength(1);
 });

@@ -164,5 +164,5 @@ export function presentFeedItem({ monitor, changeSequence, because }: ExplainedI
   const origin = monitor.origin && toOriginRecord(monitor.origin);
   const status = presentStatus(monitor);
   const item = { monitorId, projectId, projectName, changeSequence, lifecycle, configurationVersion };
-  return { ...item, origin, status, because };
+  return { ...item, origin, beatenBy: monitor.beatenBy, status, because };
 }

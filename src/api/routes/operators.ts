@@ -26,9 +26,9 @@ export const operatorHandlers: Handlers<
 
   // In each database with its monitors. One that is away hears of it later: the span until then is an outage there, and no beat
   // reached it either.
-  signOperator: async ({ input: { params }, caller, homes }) => {
+  signOperator: async ({ input: { params, body }, caller, homes }) => {
     const operator = { organizationId: caller.organizationId, operatorId: params.operatorId };
-    await askPresent(homes, (db) => signOperator(db, operator));
+    await askPresent(homes, (db) => signOperator(db, operator, body.behind));
     return {};
   },
 

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { identifier } from '../fields/field.ts';
 import { jurisdictionQuery } from '../fields/paging.ts';
 import { monitor } from '../resources/monitor.ts';
-import { operatorId, setBeatenByBody } from '../resources/operator.ts';
+import { operatorId, setBeatenByBody, signBody } from '../resources/operator.ts';
 import { MAX_CAUSES_BYTES, setOperatorCausesBody } from '../resources/operator-causes.ts';
 import { operation } from './operation.ts';
 
@@ -35,7 +35,7 @@ export const operatorOperations = {
     method: 'DELETE',
     summary: 'Take a monitor from its operator',
     description:
-      'For a monitor whose operator is gone for good: it is judged again, from a full interval plus grace on. An operator that works takes it back when it next starts, or when its Monitor changes.',
+      'For a monitor whose operator is gone for good: it is judged again, from a full interval plus grace on. An operator that works takes it back within seconds.',
     preset: 'manage',
   }),
   signOperator: operation({
@@ -46,10 +46,10 @@ export const operatorOperations = {
     path: '/v1/operators/{operatorId}/sign',
     summary: 'Give a sign of life of an operator',
     description:
-      'The operator that leads sends it every five seconds, while all that it has seen of runs is sent as beats. One that gives none for more than 20 seconds is silent: when it signs again, its silence counts as an outage for the monitors that it beats.',
+      'The operator that leads sends it every five seconds, and names the monitors whose runs it has not told all of. One that gives none for more than 20 seconds is silent: when it signs again, its silence counts as an outage for the monitors that it beats.',
     preset: 'operator',
     params: z.strictObject({ operatorId }),
-    body: z.strictObject({}),
+    body: signBody,
     bodyOptional: true,
     success: 204,
   }),

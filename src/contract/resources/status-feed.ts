@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { identifier, integer, jurisdiction, MAX_SAFE } from '../fields/field.ts';
 import { lifecycle, monitorStatus } from './monitor.ts';
+import { beatenBy } from './operator.ts';
 import { monitorOrigin } from './origin.ts';
 
 export const statusFeedItem = z.object({
@@ -12,6 +13,7 @@ export const statusFeedItem = z.object({
   lifecycle,
   configurationVersion: integer(1, MAX_SAFE).describe('The ETag is `configuration-<version>`.'),
   origin: monitorOrigin.optional(),
+  beatenBy: beatenBy.optional(),
   status: monitorStatus,
   because: z
     .string()

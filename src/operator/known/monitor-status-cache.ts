@@ -12,6 +12,8 @@ export interface CachedMonitorStatus {
   /** Why, in one sentence, which only the feed has. */
   because?: string | undefined;
   origin?: Origin | undefined;
+  /** The operator that sends its beats. */
+  beatenBy?: string | undefined;
   /** When the read began or the feed brought it, ms of the process's clock. */
   atMs: number;
 }

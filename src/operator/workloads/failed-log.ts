@@ -5,18 +5,17 @@ import type { FailedContainer } from './job-state.ts';
 
 /** What a beat's message has room for. */
 const MAX_MESSAGE = 1024;
-const PATIENCE_MS = 5000;
 
 export async function withLog(
   { kube, log }: { kube: KubeClient; log: KubeLog },
   message: string,
-  { namespace, failed }: { namespace: string; failed: FailedContainer },
+  { namespace, failed, patienceMs }: { namespace: string; failed: FailedContainer; patienceMs: number },
 ): Promise<string> {
   const { pod: name, container, isRestarted: previous } = failed;
   const room = MAX_MESSAGE - message.length - 1;
   if (room <= 0) return message;
   try {
-    const signal = AbortSignal.timeout(PATIENCE_MS);
+    const signal = AbortSignal.timeout(Math.ceil(patienceMs));
     const text = await kube.podLog({ namespace, name }, { container, previous, tailLines: 50, signal });
     // The API takes no NUL, and half a character is none.
     const end = text.replaceAll('\0', '').trimEnd().slice(-room).toWellFormed();

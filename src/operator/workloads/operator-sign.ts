@@ -2,7 +2,8 @@
 // judges none of them (docs/contract/deadlines.md, "While no operator leads").
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RestClient } from '../../client/rest-client.ts';
-import { operatorId as validId } from '../../contract/resources/operator.ts';
+import type { OperationRequest } from '../../contract/operations/operations.ts';
+import { MAX_BEHIND, operatorId as validId } from '../../contract/resources/operator.ts';
 import type { KubeClient } from '../../kube/kube-client.ts';
 import { isForbidden } from '../../kube/kube-error.ts';
 import type { KubeLog } from '../../kube/kube-log.ts';
@@ -66,12 +67,15 @@ export class OperatorName {
   }
 }
 
+/** What a sign leaves out: all Monitors of a project, or one of them. */
+export type LeftOut = NonNullable<OperationRequest<'signOperator'>['body']['behind']>[number];
+
 export interface OperatorSignOptions {
   api: RestClient;
   log: KubeLog;
   name: OperatorName;
-  /** Whether all that was seen of runs is sent, and no more can be missed now. */
-  isCurrent(): boolean;
+  /** What was not seen, or not told yet. Undefined: no sign now. */
+  findBehind(): Promise<readonly LeftOut[] | undefined>;
   /** Resolves soon with whether a sign may be given, and never rejects. */
   whenReady(): Promise<boolean>;
 }
@@ -100,19 +104,25 @@ export class OperatorSign {
 
   async #run(): Promise<void> {
     const { signal } = this.#abort;
-    const { api, log, name, isCurrent, whenReady } = this.#options;
+    const { log } = this.#options;
     while (!signal.aborted) {
       try {
-        const isReady = isCurrent() && (await whenReady());
-        if (isReady && isCurrent() && !signal.aborted) {
-          const params = { operatorId: await name.id() };
-          await api.call('signOperator', { params, body: {} }, { signal, timeoutMs: PERIOD_MS });
-        }
+        await this.#sign(signal);
       } catch (error) {
         if (!signal.aborted)
           log.debug({ err: error }, 'Could not give a sign of life; the next one may come through.');
       }
       await delay(PERIOD_MS, undefined, { signal }).catch(() => undefined);
     }
+  }
+
+  async #sign(signal: AbortSignal): Promise<void> {
+    const { api, name, findBehind, whenReady } = this.#options;
+    const operatorId = await name.id();
+    if (!(await whenReady())) return;
+    const behind = await findBehind();
+    if (behind === undefined || behind.length > MAX_BEHIND) return;
+    const body = behind.length === 0 ? {} : { behind: [...behind] };
+    await api.call('signOperator', { params: { operatorId }, body }, { signal, timeoutMs: PERIOD_MS });
   }
 }

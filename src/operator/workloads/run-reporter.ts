@@ -1,6 +1,6 @@
 // Reports the runs of the Jobs of each Monitor that refers to a workload: asks runs-of.ts which beats are missing, sends them in
 // order, and remembers them for the status. One worker for each Monitor, so a start goes before its end.
-import { ApiProblem } from '../../client/api-problem.ts';
+import { MAX_BEHIND } from '../../contract/resources/operator.ts';
 import { Controller } from '../../kube/controller.ts';
 import type { KubeMetrics } from '../../kube/kube-metrics.ts';
 import { namespaceOfKey, objectKey } from '../../kube/kube-object.ts';
@@ -11,16 +11,26 @@ import type { OperatorContext } from '../operator-context.ts';
 import { idOf, isOwnId } from '../pass/identity.ts';
 import { ObjectEvents } from '../pass/object-events.ts';
 import { otherReleaseOf } from '../pass/release.ts';
-import { RunSender } from './run-sender.ts';
+import { type BeatTarget, RunSender } from './run-sender.ts';
 import { type RunPlan, runsOf } from './runs-of.ts';
 import { runsKeyOf } from './workload-of.ts';
 import type { WorkloadView } from './workload-view.ts';
 
+type BeatTargetRef = Pick<BeatTarget, 'projectId' | 'monitorId'>;
+
+interface Next {
+  requeueAfterMs: number;
+  /** There is more to tell by then. */
+  isBehind?: true;
+}
+
 /** A plan, and the Jobs that it is about. */
 type KnownPlan = RunPlan & { views: Parameters<typeof runsOf>[0]['jobs'] };
 
-/** A beat that is not sent by then may be missed. */
-const LATE_MS = 10_000;
+/** A Monitor whose change waits for longer is named in the signs: a queue that works is faster. */
+const BEHIND_MS = 1000;
+/** How long after a change the log of a failed container is waited for, in all. */
+const LOG_MS = 5000;
 /** When a Monitor is looked at again whose namespace is not listed whole yet. */
 const UNLISTED_MS = 1000;
 /** When one is looked at again that has no monitor, if nothing changes. */
@@ -35,10 +45,8 @@ export class RunReporter {
   readonly #events: ObjectEvents;
   /** Since when a Monitor may have beats that are not sent, ms of the process's clock. */
   readonly #pending = new Map<string, number>();
-  /** Those of them whose beat the service did not take: one alone must not hold up the judging of all others. */
+  /** Those of them whose beat was not taken. */
   readonly #failing = new Map<string, number>();
-  /** When a beat of any Monitor was taken last. */
-  #takenAtMs = Number.NEGATIVE_INFINITY;
   /** The same of those that are looked at now. */
   readonly #working = new Map<string, number>();
   #startedAtMs = 0;
@@ -92,19 +100,25 @@ export class RunReporter {
   }
 
   /**
-   * Whether there are Monitors with workloads, and the beats of all changes but the newest ones are sent: first of all of
-   * those that came while nobody led.
+   * The Monitors whose Jobs have changed, and whose beats are not all sent; first of all those of which nobody has looked yet at
+   * what came while nobody led. Undefined: nothing is reported, or there is nobody to report for.
    */
-  get isCurrent(): boolean {
-    let oldestMs = Number.POSITIVE_INFINITY;
-    for (const waiting of [this.#pending, this.#working])
-      for (const sinceMs of waiting.values()) oldestMs = Math.min(oldestMs, sinceMs);
-    // Where others got through since, the fault is that monitor's: the API has its refused beat as a sign of life.
-    for (const sinceMs of this.#failing.values())
-      if (this.#takenAtMs <= sinceMs) oldestMs = Math.min(oldestMs, sinceMs);
-    const isSent = oldestMs > this.#startedAtMs && performance.now() - oldestMs < LATE_MS;
-    const isAll = oldestMs === Number.POSITIVE_INFINITY || isSent;
-    return this.#isWorking && isAll && this.#monitors.hasAny('workload');
+  async findBehind(): Promise<BeatTargetRef[] | undefined> {
+    if (!this.#isWorking || !this.#monitors.hasAny('workload')) return undefined;
+    const nowMs = performance.now();
+    const late = new Set<string>();
+    for (const waiting of [this.#pending, this.#working, this.#failing])
+      for (const [key, sinceMs] of waiting)
+        if (sinceMs <= this.#startedAtMs || nowMs - sinceMs > BEHIND_MS) late.add(key);
+    // With more there is no sign: nothing is to be asked about each.
+    if (late.size > MAX_BEHIND) return undefined;
+    const found: BeatTargetRef[] = [];
+    for (const key of late) {
+      const monitor = this.#monitors.get(key);
+      const target = monitor === undefined ? undefined : await this.#targetOf(monitor);
+      if (target !== undefined) found.push(target);
+    }
+    return found;
   }
 
   #enqueue(monitor: MonitorObject): void {
@@ -122,23 +136,28 @@ export class RunReporter {
   }
 
   /** A change that comes meanwhile waits by itself. */
-  async #report(key: string, signal: AbortSignal): Promise<{ requeueAfterMs: number } | undefined> {
+  async #report(key: string, signal: AbortSignal): Promise<Next | undefined> {
     const sinceMs = this.#failing.get(key) ?? this.#pending.get(key) ?? performance.now();
     this.#pending.delete(key);
     this.#failing.delete(key);
     this.#working.set(key, sinceMs);
     try {
-      return await this.#reconcile(key, signal);
+      const next = await this.#reconcile(key, { signal, logUntilMs: sinceMs + LOG_MS });
+      // What is known and not told yet waits.
+      if (next?.isBehind && !this.#pending.has(key)) this.#pending.set(key, sinceMs);
+      return next;
     } catch (error) {
-      // What the API says to this monitor alone, or what nobody can send, holds up no other.
-      if (isAboutService(error)) this.#failing.set(key, sinceMs);
+      this.#failing.set(key, sinceMs);
       throw error;
     } finally {
       this.#working.delete(key);
     }
   }
 
-  async #reconcile(key: string, signal: AbortSignal): Promise<{ requeueAfterMs: number } | undefined> {
+  async #reconcile(
+    key: string,
+    limits: Pick<BeatTarget, 'signal' | 'logUntilMs'>,
+  ): Promise<Next | undefined> {
     const { watched, settings } = this.#context;
     const namespace = namespaceOfKey(key);
     if (watched.isDegraded(namespace)) return undefined;
@@ -153,9 +172,9 @@ export class RunReporter {
       // The API refuses it, or its pass is to come and wakes this one.
       return { requeueAfterMs: HOMELESS_MS };
     }
-    if (target !== undefined) await this.#send(plan, { ...target, monitor, signal });
+    if (target !== undefined) await this.#send(plan, { ...target, ...limits, monitor });
     this.#settle(monitor, plan);
-    return plan.dueInMs === undefined ? undefined : { requeueAfterMs: plan.dueInMs };
+    return plan.dueInMs === undefined ? undefined : { requeueAfterMs: plan.dueInMs, isBehind: true };
   }
 
   #planOf(monitor: MonitorObject): KnownPlan {
@@ -184,7 +203,6 @@ export class RunReporter {
       // An archived monitor takes no beats, and misses none.
       const isArchived = monitor.status?.lifecycle === 'archived';
       const sent = isArchived ? { state: 'sent' as const } : await this.#sender.send(target, beat);
-      this.#takenAtMs = performance.now();
       report.reported = after;
       if (sent.state === 'refused')
         this.#events.record(monitor, 'Refused', `The API refused a beat: ${sent.why}`);
@@ -205,7 +223,7 @@ export class RunReporter {
    * The monitor that a pass has given to the Monitor, or the one of its own UID: the status is no authority. Undefined: there
    * is none yet.
    */
-  async #targetOf(monitor: MonitorObject): Promise<{ projectId: string; monitorId: string } | undefined> {
+  async #targetOf(monitor: MonitorObject): Promise<BeatTargetRef | undefined> {
     const { held } = this.#monitors.memoryOf(monitor);
     if (held !== undefined) return { projectId: held.projectId, monitorId: held.id };
     const monitorId = idOf(MONITOR_IDENTITY, monitor);
@@ -214,10 +232,4 @@ export class RunReporter {
     const projectId = name === undefined ? undefined : await this.#context.projects.find(name);
     return projectId === undefined ? undefined : { projectId, monitorId };
   }
-}
-
-/** No answer, or a fault that is no monitor's own. */
-function isAboutService(error: unknown): boolean {
-  if (!(error instanceof ApiProblem) || error.jurisdiction !== undefined) return false;
-  return error.status === 0 || error.status >= 500;
 }

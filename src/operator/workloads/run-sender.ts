@@ -17,6 +17,8 @@ export interface BeatTarget {
   projectId: string;
   monitorId: string;
   signal: AbortSignal;
+  /** The logs of failed containers are waited for until then, ms of the process's clock. */
+  logUntilMs: number;
 }
 
 /** `refused`: the API will refuse this beat again. */
@@ -44,10 +46,11 @@ export class RunSender {
     const { idempotencyKey, body, failed } = beat;
     const { namespace = '' } = target.monitor.metadata;
     const { kube, log, settings } = this.#context;
+    const patienceMs = target.logUntilMs - performance.now();
     const message =
-      failed === undefined || !settings.workloadLogs
+      failed === undefined || !settings.workloadLogs || patienceMs <= 0
         ? body.message
-        : await withLog({ kube, log }, body.message, { namespace, failed });
+        : await withLog({ kube, log }, body.message, { namespace, failed, patienceMs });
     const whole = { idempotencyKey, body: { ...body, message } };
     try {
       await this.#post(target, whole, await this.#addressOf(target));

@@ -2,7 +2,6 @@
 // event may be lost, and the operator may have been away (docs/contract/kubernetes.md, "Workloads"). Pure.
 import { MAX_REPORTED_RUNS } from '../../contract/crd/monitor-resource.ts';
 import { formatSeconds } from '../../kube/kube-object.ts';
-import type { CronJobObject } from './batch-objects.ts';
 import {
   blockOf,
   byTime,
@@ -13,33 +12,9 @@ import {
   type JobEnd,
   type JobView,
 } from './job-state.ts';
+import { newestSuccess, overtaken, unseenSuccess } from './known-successes.ts';
 import { beatOf, deletion, endBeat, type RunBeat } from './run-beats.ts';
-
-/** What was reported of one Job. */
-export interface RunRecord {
-  /** UID of the Job. */
-  uid: string;
-  /** When the reported start was. Without `ended`: the run is open at the API. */
-  started?: string;
-  ended?: string;
-  /** A fail said that it cannot start. */
-  blocked?: boolean;
-  /** How often it was suspended while it ran. */
-  pauses?: number;
-}
-
-/** What was reported of a workload: `status.workload` of its Monitor. */
-export interface ReportedRuns {
-  /** Which workload that was; empty: none any more. */
-  ref?: string;
-  /** UID of the CronJob. */
-  uid?: string;
-  /** What ended before is not reported. */
-  since: string;
-  lastScheduleTime?: string;
-  lastSuccessfulTime?: string;
-  runs?: RunRecord[];
-}
+import type { ReportedRuns, RunFacts, RunRecord } from './run-facts.ts';
 
 /** A beat, and what is reported once it is sent. */
 export interface RunStep {
@@ -56,21 +31,6 @@ export interface RunPlan {
   dueInMs?: number;
 }
 
-export interface RunFacts {
-  /** The workload that the Monitor refers to; empty: none. */
-  ref: string;
-  /** Undefined: there is none. */
-  cronJob: CronJobObject | undefined;
-  /** The Jobs of the CronJob, and those of open runs. */
-  jobs: readonly JobView[];
-  reported: ReportedRuns;
-  /** Since when the namespace is being deleted. */
-  namespaceLeaving?: string | undefined;
-  nowMs: number;
-}
-
-/** How long the Job of a `lastSuccessfulTime` may still come: the watches of CronJobs and of Jobs do not keep in step. */
-const SETTLE_MS = 60_000;
 /** A pass sends no more beats, so that no workload holds up the others. */
 const MOST_STEPS = 100;
 /** Of the runs that are remembered, so many may be open: the others have ended, and their Jobs are there. */
@@ -79,31 +39,29 @@ const MOST_OPEN = MAX_REPORTED_RUNS - 10;
 export function runsOf(facts: RunFacts): RunPlan {
   const { jobs, nowMs } = facts;
   const reported = begun(facts);
-  const wanted: Wanted[] = jobs.flatMap((view) => beatsOf(view, { facts, reported }));
+  const succeededAt = newestSuccess(facts, reported);
+  const wanted: Wanted[] = jobs.flatMap((view) => beatsOf(view, { facts, reported, succeededAt }));
   const seen = new Set(jobs.map(({ job }) => job.metadata.uid));
   for (const run of reported.runs ?? []) {
     if (isOpen(run) && !seen.has(run.uid)) wanted.push(unseenEnd(run, nowMs));
   }
+  const { success, dueInMs } = unseenSuccess(facts, reported);
+  if (success) wanted.push({ beat: success.beat, sortAt: success.at, successAt: success.at });
   // Stable: the start of a Job stays before its end.
   wanted.sort((a, b) => byTime(a.sortAt, b.sortAt));
   const steps: RunStep[] = [];
   let state = reported;
-  const ending = new Set(wanted.flatMap(({ record }) => (record.ended === undefined ? [] : [record.uid])));
+  const ending = new Set(wanted.flatMap(({ record }) => (record?.ended === undefined ? [] : [record.uid])));
   for (const { beat, record, successAt } of wanted) {
     // The next pass goes on.
     if (steps.length === MOST_STEPS) return { steps, final: pruned(state, jobs), dueInMs: 0 };
-    if (!ending.has(record.uid) && isFull(state.runs ?? [], record)) continue;
-    state = { ...state, runs: withRun(state.runs ?? [], record) };
+    if (record && !ending.has(record.uid) && isFull(state.runs ?? [], record)) continue;
+    if (record) state = { ...state, runs: withRun(state.runs ?? [], record) };
     if (successAt !== undefined) state = { ...state, lastSuccessfulTime: later(state, successAt) };
     if (beat !== undefined) steps.push({ beat, after: pruned(state, jobs) });
   }
-  const floor = floorOf(facts, state);
-  if (floor?.step !== undefined) {
-    steps.push(floor.step);
-    state = floor.step.after;
-  }
   const final = pruned(state, jobs);
-  return { steps, final, ...(floor?.dueInMs === undefined ? {} : { dueInMs: floor.dueInMs }) };
+  return { steps, final, ...(dueInMs === undefined ? {} : { dueInMs }) };
 }
 
 /** More open runs than the API keeps are not begun: each is begun, or ended alone, when others have ended. */
@@ -138,7 +96,8 @@ function ofWorkload(reported: ReportedRuns, ref: string, nowMs: number): Reporte
 interface Wanted {
   /** Undefined: only the record changes. */
   beat: RunBeat | undefined;
-  record: RunRecord;
+  /** Undefined: of no Job that is known. */
+  record?: RunRecord;
   sortAt: string;
   successAt?: string;
 }
@@ -146,10 +105,12 @@ interface Wanted {
 interface Known {
   facts: RunFacts;
   reported: ReportedRuns;
+  /** When a run succeeded last. */
+  succeededAt: string;
 }
 
 /** The beats of one Job, in order. */
-function beatsOf(view: JobView, { facts, reported }: Known): Wanted[] {
+function beatsOf(view: JobView, { facts, reported, succeededAt }: Known): Wanted[] {
   const { job, pods, isGone } = view;
   const { uid = '', name } = job.metadata;
   const known = reported.runs?.find((run) => run.uid === uid) ?? { uid };
@@ -183,7 +144,9 @@ function beatsOf(view: JobView, { facts, reported }: Known): Wanted[] {
     const last = { ...record, ended: end.at };
     // What failed without a start has said so already.
     const isSaid = started === undefined && (isLeft || (known.blocked === true && !end.isSuccess));
-    const beat = isSaid ? undefined : isLeft ? deletion(view, end.at) : endBeat(view, end);
+    const isOver = !end.isSuccess && succeededAt !== '' && byTime(end.at, succeededAt) < 0;
+    const own = isOver ? overtaken(endBeat(view, end)) : endBeat(view, end);
+    const beat = isSaid ? undefined : isLeft ? deletion(view, end.at) : own;
     wanted.push({ beat, record: last, sortAt, ...(end.isSuccess ? { successAt: end.at } : {}) });
   } else if (isGone) {
     const at = formatSeconds(facts.nowMs);
@@ -253,30 +216,6 @@ function unseenEnd(run: RunRecord, nowMs: number): Wanted {
     record: { ...run, ended: observedAt },
     sortAt: observedAt,
   };
-}
-
-/**
- * A Job that completed while no operator was there, and is gone: the CronJob still says when. The beat has a run id of its
- * own, because a success without one would end each open run.
- */
-function floorOf(
-  { cronJob, jobs, nowMs }: RunFacts,
-  reported: ReportedRuns,
-): { step?: RunStep; dueInMs?: number } | undefined {
-  const at = cronJob?.status?.lastSuccessfulTime;
-  if (cronJob === undefined || at === undefined) return undefined;
-  const floor = reported.lastSuccessfulTime ?? '';
-  if (floor !== '' && isAtOrAfter(floor, at)) return undefined;
-  if (!isAtOrAfter(at, reported.since)) return undefined;
-  const ageMs = nowMs - Date.parse(at);
-  if (ageMs < SETTLE_MS) return { dueInMs: SETTLE_MS - ageMs };
-  const { uid = '', name } = cronJob.metadata;
-  const runId = `${uid}-${Date.parse(at) / 1000}`;
-  const message = `A Job of CronJob ${name} completed. It is gone, and no operator saw it.`;
-  const told = { since: at, kinds: ['success'], observedAt: at };
-  const body = { status: 'success' as const, runId, observedAt: at, message };
-  const beat = { ...beatOf(`${runId}-success`, body), told };
-  return { step: { beat, after: pruned({ ...reported, lastSuccessfulTime: at }, jobs) } };
 }
 
 function isOpen({ started, ended }: RunRecord): boolean {

@@ -6,7 +6,7 @@ import type { KubeLog } from '../../kube/kube-log.ts';
 import type { KubeMetrics } from '../../kube/kube-metrics.ts';
 import type { KubeObject, KubeResource } from '../../kube/kube-object.ts';
 import { ObjectStore, type StoreChange } from '../../kube/object-store.ts';
-import { Reflector } from '../../kube/reflector.ts';
+import { Reflector, type ReflectorTuning } from '../../kube/reflector.ts';
 import type { Watch } from '../known/watched-namespaces.ts';
 import {
   CRON_JOBS,
@@ -19,12 +19,14 @@ import {
   type PodObject,
 } from './batch-objects.ts';
 import { isUnfinished, type JobPods } from './causes/cause-of.ts';
+import { GoneJobs } from './gone-jobs.ts';
 import type { JobView } from './job-state.ts';
 
 export interface WorkloadWatchOptions {
   kube: KubeClient;
   log: KubeLog;
   metrics: KubeMetrics | undefined;
+  tuning?: ReflectorTuning | undefined;
   setRefusal(namespace: string, resource: string, refusal: KubeError | undefined): void;
 }
 
@@ -46,20 +48,10 @@ export interface Runs {
 /** Called with the keys of the workloads that a change concerns. It only enqueues. */
 export type WorkloadListener = (keys: readonly string[], change: 'workload' | 'runs') => void;
 
-interface GoneJob extends JobView {
-  goneAtMs: number;
-  /** The Monitors that have reported it. */
-  reportedFor: Set<string>;
-}
+type Seen = Pick<Reflector<KubeObject>, 'isFailing' | 'isSilent' | 'hasSynced'>;
 
 /** Pods of a Job that are gone while it is there: a Job that is tried again a thousand times keeps no thousand pods. */
 const MAX_GONE_PODS = 5;
-const MAX_GONE_JOBS = 20;
-/** Of a standby: the leader before it may have died before it saw the end. */
-const STANDBY_MS = 600_000;
-/** Of the leader: an API that is away for a day is not waited for any longer. */
-const LEADER_MS = 86_400_000;
-const SWEEP_MS = 60_000;
 
 export class WorkloadCaches {
   readonly cronJobs = new ObjectStore<CronJobObject>();
@@ -69,14 +61,13 @@ export class WorkloadCaches {
   readonly pods = new ObjectStore<PodObject>({ indexes: { owner: ownerUid, node: ownNode } });
   /** By UID of the Job. */
   readonly #gonePods = new Map<string, PodObject[]>();
-  /** By `namespace/UID` of the owner and of the Job itself, and by its key. */
-  readonly #goneJobs = new Map<string, GoneJob[]>();
+  /** Their places are `namespace/UID` of the owner and of the Job itself, and its key. */
+  readonly #goneJobs = new GoneJobs();
   readonly #listeners: WorkloadListener[] = [];
-  readonly #watches: Pick<Reflector<KubeObject>, 'isFailing'>[] = [];
+  /** By namespace; of all of them by the empty name. */
+  readonly #watches = new Map<string, Seen[]>();
   /** Whether a Monitor refers to the workload. */
   #isWanted: (key: string) => boolean = () => false;
-  #isLeading: boolean = false;
-  #sweptAtMs = 0;
 
   /** Names the question whether a Monitor refers to a workload: of others nothing is kept. */
   setWanted(isWanted: (key: string) => boolean): void {
@@ -85,7 +76,7 @@ export class WorkloadCaches {
 
   /** From now on what is gone is kept until it is reported. */
   lead(): void {
-    this.#isLeading = true;
+    this.#goneJobs.lead();
   }
 
   subscribe(listener: WorkloadListener): void {
@@ -101,9 +92,15 @@ export class WorkloadCaches {
     ];
   }
 
-  /** A watch has no connection, and has failed to get one. */
-  get isFailing(): boolean {
-    return this.#watches.some(({ isFailing }) => isFailing);
+  /** The namespaces of which something may happen now that no watch shows; the empty name stands for all of them. */
+  get unseen(): string[] {
+    const isUnseen = ({ isFailing, isSilent, hasSynced }: Seen) => isFailing || isSilent || !hasSynced;
+    return [...this.#watches].flatMap(([namespace, watches]) => (watches.some(isUnseen) ? [namespace] : []));
+  }
+
+  /** The namespaces that are watched, as `unseen` names them. */
+  get watched(): string[] {
+    return [...this.#watches.keys()];
   }
 
   cronJob(namespace: string | undefined, name: string): CronJobObject | undefined {
@@ -118,9 +115,7 @@ export class WorkloadCaches {
     const itself = this.jobs.listBy('key', key);
     const named = own.flatMap((place) => this.jobs.listBy('uid', place));
     const live = [...new Set([...owned, ...itself, ...named])].map((job) => this.#viewOf(job, false));
-    const places = [...owners, key, ...own];
-    const gone = new Set(places.flatMap((place) => this.#goneJobs.get(place) ?? []));
-    return [...live, ...[...gone].filter(({ reportedFor }) => !reportedFor.has(monitorUid))];
+    return [...live, ...this.#goneJobs.at([...owners, key, ...own], monitorUid)];
   }
 
   /** The Jobs of a workload that are there, with their pods. */
@@ -142,15 +137,8 @@ export class WorkloadCaches {
 
   /** What was gone is reported for the Monitor. Once it is for all of them, nothing keeps it. */
   settle(views: readonly JobView[], monitorUid: string, monitorUids: readonly string[]): void {
-    const uids = new Set(views.filter(({ isGone }) => isGone).map(({ job }) => job.metadata.uid));
-    if (uids.size === 0) return;
-    for (const [owner, gone] of this.#goneJobs) {
-      for (const one of gone) if (uids.has(one.job.metadata.uid)) one.reportedFor.add(monitorUid);
-      const left = gone.filter(({ reportedFor }) => !monitorUids.every((uid) => reportedFor.has(uid)));
-      if (left.length === gone.length) continue;
-      if (left.length === 0) this.#goneJobs.delete(owner);
-      else this.#goneJobs.set(owner, left);
-    }
+    const gone = views.filter(({ isGone }) => isGone);
+    this.#goneJobs.settle(gone, monitorUid, monitorUids);
   }
 
   #viewOf(job: JobObject, isGone: boolean): JobView {
@@ -164,15 +152,17 @@ export class WorkloadCaches {
     store: ObjectStore<T>,
     onChange: (change: StoreChange<T>) => void,
     namespace: string | undefined,
-    { kube: client, log, metrics, setRefusal }: WorkloadWatchOptions,
+    { kube: client, log, metrics, tuning, setRefusal }: WorkloadWatchOptions,
   ): Watch {
     const watch = new Reflector<T>({
       ...{ client, resource, store, namespace, onChange, log },
       ...(metrics === undefined ? {} : { metrics }),
+      ...(tuning === undefined ? {} : { tuning }),
       ...(resource.kind === 'Pod' ? { labelSelector: POD_SELECTOR } : {}),
       onRefused: (refusal) => setRefusal(namespace ?? '', resource.plural, refusal),
     });
-    this.#watches.push(watch);
+    const place = namespace ?? '';
+    this.#watches.set(place, [...(this.#watches.get(place) ?? []), watch]);
     return watch;
   }
 
@@ -192,25 +182,8 @@ export class WorkloadCaches {
   }
 
   #keep(job: JobObject): void {
-    const goneAtMs = performance.now();
-    this.#sweep(goneAtMs);
-    const view = { ...this.#viewOf(job, true), goneAtMs, reportedFor: new Set<string>() };
-    for (const place of [...ownerUid(job), ...ownUid(job), ...ownKey(job)]) {
-      const gone = [...(this.#goneJobs.get(place) ?? []), view];
-      this.#goneJobs.set(place, gone.slice(-MAX_GONE_JOBS));
-    }
-  }
-
-  /** A standby reports nothing, and a Monitor may go before its Jobs are reported. */
-  #sweep(nowMs: number): void {
-    if (nowMs - this.#sweptAtMs < SWEEP_MS) return;
-    this.#sweptAtMs = nowMs;
-    const keptMs = this.#isLeading ? LEADER_MS : STANDBY_MS;
-    for (const [place, gone] of this.#goneJobs) {
-      const left = gone.filter(({ goneAtMs }) => nowMs - goneAtMs < keptMs);
-      if (left.length === 0) this.#goneJobs.delete(place);
-      else if (left.length < gone.length) this.#goneJobs.set(place, left);
-    }
+    const places = [...ownerUid(job), ...ownUid(job), ...ownKey(job)];
+    this.#goneJobs.keep(this.#viewOf(job, true), places, performance.now());
   }
 
   #podChanged(change: StoreChange<PodObject>): void {

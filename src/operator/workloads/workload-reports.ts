@@ -2,7 +2,7 @@
 // remembers it beyond the process: a beat that the status does not have yet is sent again under its key, and counts once.
 import { formatSeconds } from '../../kube/kube-object.ts';
 import type { MonitorObject } from '../kinds/monitor/monitor-object.ts';
-import type { ReportedRuns } from './runs-of.ts';
+import type { ReportedRuns } from './run-facts.ts';
 
 export interface Report {
   reported: ReportedRuns;

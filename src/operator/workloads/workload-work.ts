@@ -7,7 +7,7 @@ import type { OperatorContext } from '../operator-context.ts';
 import { AnnotatedCronJobs } from './annotated-cron-jobs.ts';
 import { CauseReporter } from './causes/cause-reporter.ts';
 import { CauseWatches } from './causes/cause-watches.ts';
-import { OperatorSign } from './operator-sign.ts';
+import { type LeftOut, OperatorSign } from './operator-sign.ts';
 import { RunReporter } from './run-reporter.ts';
 import type { WorkloadView } from './workload-view.ts';
 
@@ -35,17 +35,17 @@ export class WorkloadWork {
     this.#causes = new CauseReporter(context, { view, watches: this.#causeWatches, monitors });
     this.#sign = new OperatorSign({
       ...{ api, log, name },
-      isCurrent: () => this.#isCurrent,
+      findBehind: () => this.#findBehind(),
       whenReady: () => this.#causes.whenTold(),
     });
   }
 
   /** Adds the watches to those of each namespace. */
   watch(metrics: KubeMetrics | undefined): void {
-    const { kube, log, watched } = this.#context;
+    const { kube, log, watched, settings } = this.#context;
     watched.watchAll((namespace) =>
       this.#view.caches.watches(namespace, {
-        ...{ kube, log, metrics },
+        ...{ kube, log, metrics, tuning: settings.workloadWatch },
         setRefusal: (name, resource, refusal) => watched.setRefusal(name, resource, refusal),
       }),
     );
@@ -77,9 +77,19 @@ export class WorkloadWork {
     this.#causes.namespaceChanged(name);
   }
 
-  /** What the cluster says of Jobs reaches the operator, and all that it said is sent. Without a Monitor nobody asks. */
-  get #isCurrent(): boolean {
-    const { isHearing } = this.#context.watched;
-    return isHearing && !this.#view.caches.isFailing && this.#reporter.isCurrent;
+  /** What of the Jobs of the cluster does not reach the operator now, or is not told yet. Throws ApiProblem. */
+  async #findBehind(): Promise<readonly LeftOut[] | undefined> {
+    const { watched, projects, settings } = this.#context;
+    const { caches } = this.#view;
+    const unsent = await this.#reporter.findBehind();
+    const unseen = new Set([...caches.unseen, ...caches.watched.filter((name) => !watched.isWatched(name))]);
+    if (unsent === undefined || (settings.isClusterWide && unseen.size > 0)) return undefined;
+    const parts: LeftOut[] = [...unsent];
+    for (const namespace of unseen) {
+      // Where single namespaces are watched, the name of each is its project.
+      const projectId = await projects.find(namespace);
+      if (projectId !== undefined) parts.push({ projectId });
+    }
+    return parts;
   }
 }

@@ -1,6 +1,7 @@
 // Where the clock of a monitor had last started at a moment in the past, and what started it. The live row knows it as long
 // as the clock has not started again since; before that, beats, changes and incidents do.
 import type { BeatKind } from '../../domain/beat.ts';
+import { EARLY_START_MS, slotOfStart } from '../../domain/deadline.ts';
 import type { ClockStart, IncidentThen } from '../../domain/explain/situation.ts';
 import { findBeat } from '../../store/beats/observations-read.ts';
 import { findResolvedSilence } from '../../store/incidents/past-incidents.ts';
@@ -38,7 +39,11 @@ export async function findStartThen(tx: Queryable, past: KnownPast): Promise<Sta
     ...{ kinds: record.beatenBy === undefined ? ENDS : BEATS, order: 'last' },
     ...{ sinceMs: keptMs, untilMs: atMs },
   });
-  const starts = [end && { atMs: end.receivedMs, by: end.kind }, findStart(states, end !== undefined)];
+  const fromMs = (beat: NonNullable<typeof end>) => {
+    const timing = beat.kind === 'start' ? states.at(-1)?.timing : undefined;
+    return timing ? slotOfStart(timing, beat.receivedMs) : beat.receivedMs;
+  };
+  const starts = [end && { atMs: fromMs(end), by: end.kind }, findStart(states, end !== undefined)];
   const begin = starts.filter((one) => one !== undefined).sort((a, b) => b.atMs - a.atMs)[0];
   const resolved = await findResolvedSilence(tx, record, atMs);
   const newest =
@@ -94,6 +99,11 @@ export async function classifyStart(
   }
   if ((await findResolvedSilence(tx, record, anchorMs))?.resolvedMs === anchorMs) return 'resolve';
   if (anchorMs === record.live.lastSuccessMs) return 'success';
+  if (record.beatenBy !== undefined) {
+    const early = { sinceMs: anchorMs - EARLY_START_MS, untilMs: anchorMs, order: 'last' } as const;
+    const start = await findBeat(tx, record, { kinds: BEATS, ...early });
+    if (start) return start.kind;
+  }
   // All else that starts a clock has a record, as long as records are kept.
   const isKept = anchorMs > record.nowMs - KEPT_MS && states.length < MOST_CHANGES;
   return isKept ? 'refused' : 'unknown';

@@ -48,7 +48,7 @@ export async function explainMonitor(
     requireKept(record, context.findPlan(record.planId), atMs);
     const moment = { record, atMs: atMs ?? record.nowMs, isNow: atMs === undefined };
     const changes = await listPastChanges(tx, record, { untilMs: moment.atMs, limit: MOST_CHANGES });
-    const states = statesAfter(changes, context.minimumIntervalSeconds * 1000);
+    const states = statesAfter(changes, context.minimumIntervalSeconds * 1000, record.beatenBy);
     const incidents = (await findIncidentsAt(tx, record, moment.atMs)).map((one) =>
       incidentThen(one, moment.isNow),
     );
@@ -194,13 +194,14 @@ function withExcuse(
 /** Those of the service since the clock started, and those of the operator that beats the monitor now: who did then is not kept. */
 async function outagesSince(
   tx: Queryable,
-  { record: { organizationId, beatenBy }, atMs }: Pick<Facts, 'record' | 'atMs'>,
+  { record, atMs }: Pick<Facts, 'record' | 'atMs'>,
   { anchorMs }: LiveState,
 ): Promise<KnownOutages> {
   const serviceOutages = anchorMs === undefined ? [] : mergeOutages(await readOutages(tx, anchorMs));
+  const { organizationId, beatenBy } = record;
   if (beatenBy === undefined) return { outages: serviceOutages };
   const of = { organizationId, operatorId: beatenBy };
-  const signs = (await readOperators(tx, [of], anchorMs ?? atMs)).of(of);
+  const signs = (await readOperators(tx, [of], anchorMs ?? atMs)).of(of, record);
   return withOperator(serviceOutages, signs);
 }
 

@@ -36,7 +36,7 @@ export async function explainItems(
   const outagesOf = (item: FeedItem): KnownOutages => {
     const [operator] = operatorOf(item);
     if (!operator) return { outages: serviceOutages };
-    const signs = operators.of(operator);
+    const signs = operators.of(operator, item.monitor);
     const found = known.get(signs) ?? withOperator(serviceOutages, signs);
     known.set(signs, found);
     return found;

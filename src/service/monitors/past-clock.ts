@@ -27,9 +27,13 @@ export interface StartedClock {
   by: ClockStart;
 }
 
-/** The states after changes, oldest first. */
-export function statesAfter(changes: readonly PastChange[], minimumIntervalMs: number): PastState[] {
-  let state: TimingState = { lifecycle: 'active' };
+/** The states after changes, oldest first. Who beats it is no change of the configuration: as it is now. */
+export function statesAfter(
+  changes: readonly PastChange[],
+  minimumIntervalMs: number,
+  beatenBy: string | undefined,
+): PastState[] {
+  let state: TimingState = { lifecycle: 'active', beatenBy };
   return changes.map((record) => {
     const { change, configuration, occurredMs } = record;
     if (change.kind === 'lifecycle') {
@@ -37,7 +41,7 @@ export function statesAfter(changes: readonly PastChange[], minimumIntervalMs: n
       const before = toTiming(configuration, state, minimumIntervalMs);
       const isExit = action === 'exit_maintenance';
       const recursSinceMs = isExit ? recursAfterExit(state, before, occurredMs) : state.recursSinceMs;
-      state = { lifecycle, maintenance, recursSinceMs };
+      state = { ...state, lifecycle, maintenance, recursSinceMs };
     }
     const timing = toTiming(configuration, state, minimumIntervalMs);
     return { ...record, timing, maintenance: state.maintenance };

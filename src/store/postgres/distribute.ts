@@ -53,6 +53,7 @@ export const COORDINATOR_TABLES = [
   'operator_causes',
   'caused_monitors',
   'cause_alerts',
+  'operator_part_outages',
   'sweeper_leases',
   'billing_subscriptions',
   'billing_charges',

@@ -24,8 +24,8 @@ export async function readMoments(
   const moments = new Map<object, Moment>();
   return (monitor) => {
     const [operator] = monitor ? operatorOf(monitor) : [];
-    if (!operator) return moment;
-    const signs = operators.of(operator);
+    if (!monitor || !operator) return moment;
+    const signs = operators.of(operator, monitor);
     const known = moments.get(signs) ?? momentOf(moment, signs);
     moments.set(signs, known);
     return known;

@@ -4,7 +4,17 @@ import { applyBeat, applyRefusedBeat, type Beat, countOpen } from '../../../src/
 import { type Incident, openIncident } from '../../../src/domain/incident.ts';
 import { outOfWindow, windowAt } from '../../../src/domain/maintenance.ts';
 import type { LiveState, Timing } from '../../../src/domain/monitor.ts';
-import { anyRecurring, anyTiming, HOUR, liveOf, MINUTE, NOW, SECOND, timingOf } from './timing.ts';
+import {
+  anyRecurring,
+  anyTiming,
+  everySchedule,
+  HOUR,
+  liveOf,
+  MINUTE,
+  NOW,
+  SECOND,
+  timingOf,
+} from './timing.ts';
 
 const started = liveOf({
   anchorMs: NOW - MINUTE,
@@ -238,5 +248,53 @@ describe('any sequence of beats', () => {
     expect(applyBeat(timing, ended, [], { kind: 'start', runId: 't' }, atMs + 4000).live.deadlineMs).toBe(
       atMs + 4000 + 2 * MINUTE,
     );
+  });
+
+  it('a job whose cluster has another clock is expected at the slot after the one for which it started', () => {
+    const timing = timingOf({
+      ...{ intervalMs: undefined, schedule: everySchedule(HOUR), graceMs: 5 * MINUTE },
+      startsMove: true,
+    });
+    const anyRun = fc.record({
+      skewMs: fc.integer({ min: -30 * SECOND, max: 60 * SECOND }),
+      // Longer than the grace, or ended before the cron time.
+      lengthMs: fc.oneof(fc.integer({ min: 0, max: 30 * SECOND }), fc.integer({ min: 0, max: 50 * MINUTE })),
+    });
+    fc.assert(
+      fc.property(fc.array(anyRun, { minLength: 1, maxLength: 10 }), (runs) => {
+        let live = applyBeat(timing, liveOf(), [], { kind: 'success' }, NOW + MINUTE).live;
+        for (const [index, { skewMs, lengthMs }] of runs.entries()) {
+          const slotMs = NOW + (index + 1) * HOUR;
+          const [runId, startMs] = [`run-${index}`, slotMs + skewMs];
+          const beats = [
+            { kind: 'start' as const, atMs: startMs },
+            { kind: 'success' as const, atMs: startMs + lengthMs },
+          ];
+          for (const { kind, atMs } of beats) {
+            expect(live.deadlineMs).toBeGreaterThan(atMs);
+            live = applyBeat(timing, live, [], { kind, runId }, atMs).live;
+            // Neither the slot that has just been met, nor a later one than the next.
+            expect(live.deadlineMs).toBe(slotMs + HOUR + 5 * MINUTE);
+          }
+        }
+      }),
+    );
+  });
+
+  it('a start just before a cron time is no other one where no operator beats the monitor', () => {
+    const timing = timingOf({ intervalMs: undefined, schedule: everySchedule(HOUR), graceMs: 5 * MINUTE });
+    const { live } = applyBeat(timing, liveOf(), [], { kind: 'start' }, NOW + HOUR - SECOND);
+    expect(live.deadlineMs).toBe(NOW + HOUR + 5 * MINUTE);
+  });
+
+  it('a clock of the database that was set back by more keeps nobody waiting for the time before', () => {
+    const timing = timingOf({
+      ...{ intervalMs: undefined, schedule: everySchedule(HOUR), graceMs: 5 * MINUTE },
+      startsMove: true,
+    });
+    const begun = applyBeat(timing, liveOf(), [], { kind: 'start', runId: 'r' }, NOW + HOUR - SECOND).live;
+    expect(begun.deadlineMs).toBe(NOW + 2 * HOUR + 5 * MINUTE);
+    const ended = applyBeat(timing, begun, [], { kind: 'success', runId: 'r' }, NOW + MINUTE).live;
+    expect(ended.deadlineMs).toBe(NOW + HOUR + 5 * MINUTE);
   });
 });

@@ -8,7 +8,8 @@ import type {
   PodObject,
 } from '../../../src/operator/workloads/batch-objects.ts';
 import type { JobView } from '../../../src/operator/workloads/job-state.ts';
-import type { ReportedRuns, RunFacts, RunPlan } from '../../../src/operator/workloads/runs-of.ts';
+import type { ReportedRuns, RunFacts } from '../../../src/operator/workloads/run-facts.ts';
+import type { RunPlan } from '../../../src/operator/workloads/runs-of.ts';
 
 export const START_MS = Date.parse('2026-03-01T02:00:00Z');
 /** `seconds` after the first moment of the tests. */

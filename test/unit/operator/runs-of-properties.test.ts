@@ -5,7 +5,8 @@ import { describe, expect, it } from 'vitest';
 import type { PodObject } from '../../../src/operator/workloads/batch-objects.ts';
 import type { JobView } from '../../../src/operator/workloads/job-state.ts';
 import type { RunBeat } from '../../../src/operator/workloads/run-beats.ts';
-import { type ReportedRuns, runsOf } from '../../../src/operator/workloads/runs-of.ts';
+import type { ReportedRuns } from '../../../src/operator/workloads/run-facts.ts';
+import { runsOf } from '../../../src/operator/workloads/runs-of.ts';
 import { at, cronJob, ended, job, NOTHING, running, START_MS, view, waiting } from './job-views.ts';
 
 /** One Job of the model: what it is, whatever anybody sees. */

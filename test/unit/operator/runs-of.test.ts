@@ -1,6 +1,7 @@
 // What the Jobs of a CronJob ask for: which beats, in which order, with which words.
 import { describe, expect, it } from 'vitest';
-import { type ReportedRuns, type RunFacts, runsOf } from '../../../src/operator/workloads/runs-of.ts';
+import type { ReportedRuns, RunFacts } from '../../../src/operator/workloads/run-facts.ts';
+import { runsOf } from '../../../src/operator/workloads/runs-of.ts';
 import {
   at,
   cronJob,
@@ -180,7 +181,7 @@ describe('a Job that is gone', () => {
     const facts = { cronJob: cronJob({ status }), reported: open };
     const plan = runsOf(factsOf([], { ...facts, nowMs: START_MS + 3_200_000 }));
     const runId = `cron-${(START_MS + 3_060_000) / 1000}`;
-    expect(said(plan)).toEqual([`cancel job ${at(3200)}`, `success ${runId} ${at(3060)}`]);
+    expect(said(plan)).toEqual([`success ${runId} ${at(3060)}`, `cancel job ${at(3200)}`]);
     expect(plan.final).toMatchObject({ lastSuccessfulTime: at(3060), lastScheduleTime: at(3000) });
     expect(runsOf(factsOf([], { ...facts, reported: plan.final })).steps).toEqual([]);
   });
@@ -235,9 +236,55 @@ describe('a history', () => {
     expect(said(runsOf(factsOf([b, a])))).toEqual([
       `start a ${at(0)}`,
       `start b ${at(300)}`,
-      `fail b ${at(400)}`,
+      `cancel b ${at(400)}`,
       `success a ${at(600)}`,
     ]);
+  });
+
+  it('of a failure after which a run has succeeded opens nothing: it closes its run and says why it failed', () => {
+    const failed = { at: at(60), reason: 'BackoffLimitExceeded' };
+    const before = view(job({ uid: 'before', startTime: at(0), failed }), [
+      ended(137, at(5), at(9), 'OOMKilled'),
+    ]);
+    const after = view(job({ uid: 'after', startTime: at(100), completed: at(200) }));
+    const { steps } = runsOf(factsOf([before, after]));
+    const cancel = steps.find(({ beat }) => beat.body.status === 'cancel')?.beat;
+    expect(cancel).toEqual({
+      // As the failure would have, which an operator that died may have sent.
+      idempotencyKey: 'before-fail',
+      body: {
+        ...{ status: 'cancel', runId: 'before', observedAt: at(60) },
+        message:
+          'Job backup-before failed: BackoffLimitExceeded. Container main of pod backup-pod: OOMKilled, exit code 137. A later run has succeeded since.',
+      },
+    });
+    const statuses = (views: Parameters<typeof factsOf>[0], more: Parameters<typeof factsOf>[1] = {}) =>
+      runsOf(factsOf(views, more)).steps.map(({ beat }) => `${beat.body.status} ${beat.body.runId}`);
+    // A success that was told before counts, and one that only the CronJob knows; one before the failure does not.
+    const told = { reported: { ...NOTHING, lastSuccessfulTime: at(61) } };
+    expect(statuses([before], told)).toEqual(['start before', 'cancel before']);
+    const known = { cronJob: cronJob({ status: { lastSuccessfulTime: at(200) } }) };
+    const runId = `cron-${START_MS / 1000 + 200}`;
+    expect(statuses([before], known)).toEqual(['start before', 'cancel before', `success ${runId}`]);
+    const first = view(job({ uid: 'first', startTime: at(0), completed: at(50) }));
+    expect(statuses([first, before])).toEqual([
+      'start first',
+      'start before',
+      'success first',
+      'fail before',
+    ]);
+  });
+
+  it('of a success that the CronJob alone knows ends no failure after it, told before or with it', () => {
+    const failed = { at: at(300), reason: 'BackoffLimitExceeded' };
+    const later = view(job({ uid: 'later', startTime: at(250), failed }));
+    const known = { cronJob: cronJob({ status: { lastSuccessfulTime: at(200) } }) };
+    const statuses = (reported: ReportedRuns) =>
+      runsOf(factsOf([later], { ...known, reported })).steps.map(({ beat }) => beat.body.status);
+    expect(statuses(NOTHING)).toEqual(['success', 'start', 'fail']);
+    const told = { ...NOTHING, runs: [{ uid: 'later', started: at(250), ended: at(300) }] };
+    expect(statuses(told)).toEqual([]);
+    expect(runsOf(factsOf([later], { ...known, reported: told })).final.lastSuccessfulTime).toBe(at(200));
   });
 
   it('of hundreds of Jobs is kept small, and none of them is reported twice', () => {

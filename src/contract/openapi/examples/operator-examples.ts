@@ -12,7 +12,10 @@ export const operatorExamples: Examples<keyof typeof operatorOperations> = {
     answer: { ...monitor, beatenBy: OPERATOR },
   },
   clearMonitorBeatenBy: { params, answer: monitor },
-  signOperator: { params: { operatorId: OPERATOR }, body: {} },
+  signOperator: {
+    params: { operatorId: OPERATOR },
+    body: { behind: [{ projectId: ID.project, monitorId: MONITOR }] },
+  },
   setOperatorCauses: {
     params: { operatorId: OPERATOR },
     body: {

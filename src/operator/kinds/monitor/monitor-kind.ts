@@ -191,6 +191,8 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
     if (latest === undefined || latest.configurationVersion !== object.status?.configurationVersion)
       return false;
     if (!isFrom(latest.origin, object)) return false;
+    // A person has taken it from this operator, which is there.
+    if (desired.beatenBy !== undefined && latest.beatenBy !== desired.beatenBy) return false;
     // The monitor lacks the window of the spec: for example it was paused when the window was set.
     const isActive = latest.lifecycle === 'active';
     if (isActive && desired.maintenance && !covers(latest.status.maintenance, desired.maintenance))
@@ -256,9 +258,9 @@ export class MonitorKind implements Kind<MonitorObject, DesiredMonitor, External
 
   async complete({ desired, external, memory }: MonitorWork): Promise<void> {
     await this.#workloads.keepBeatenBy(desired, external);
-    const { configurationVersion, lifecycle, status, origin } = external.record;
+    const { configurationVersion, lifecycle, status, origin, beatenBy } = external.record;
     memory.seen = external.visible;
-    const read = { lifecycle, configurationVersion, status, origin, atMs: external.readAtMs };
+    const read = { lifecycle, configurationVersion, status, origin, beatenBy, atMs: external.readAtMs };
     external.latest = this.#context.statusCache.put(desired.projectId, desired.id, read);
   }
 

@@ -143,9 +143,10 @@ class MonitorFeed implements FeedListener {
   }
 
   #keep(item: StatusFeedItem, atMs: number): MonitorObject[] {
-    const { projectId, monitorId, lifecycle, configurationVersion, status, origin, because } = item;
+    const { projectId, monitorId, ...shown } = item;
     const objects = this.#objectsOf(projectId, monitorId);
-    const latest = { lifecycle, configurationVersion, status, origin, because, atMs };
+    const { lifecycle, configurationVersion, status, origin, beatenBy, because } = shown;
+    const latest = { lifecycle, configurationVersion, status, origin, beatenBy, because, atMs };
     if (objects.length > 0) this.#context.statusCache.put(projectId, monitorId, latest);
     return objects;
   }

@@ -3,7 +3,7 @@ import type { NamedCause } from '../../../domain/operator-cause.ts';
 import type { ConditionFacts } from '../../../kube/conditions.ts';
 import { objectKey } from '../../../kube/kube-object.ts';
 import type { OperatorContext } from '../../operator-context.ts';
-import type { ReportedRuns } from '../../workloads/runs-of.ts';
+import type { ReportedRuns } from '../../workloads/run-facts.ts';
 import { causeText, workloadCondition } from '../../workloads/workload-condition.ts';
 import { runsKeyOf, type Workload } from '../../workloads/workload-of.ts';
 import type { Report } from '../../workloads/workload-reports.ts';

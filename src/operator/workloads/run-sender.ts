@@ -42,7 +42,7 @@ export class RunSender {
   async send(target: BeatTarget, beat: RunBeat): Promise<Sent> {
     const isOld = Date.now() - Date.parse(beat.body.observedAt) > KEY_MS;
     const told = beat.told ?? (isOld ? itself(beat) : undefined);
-    if (told !== undefined && (await this.#isRecorded(target, told))) return { state: 'sent' };
+    if (told !== undefined && (await this.#isRecorded(target, told).catch(ofGone))) return { state: 'sent' };
     const { idempotencyKey, body, failed } = beat;
     const { namespace = '' } = target.monitor.metadata;
     const { kube, log, settings } = this.#context;
@@ -127,6 +127,12 @@ export class RunSender {
 /** An attempt of longer ago may have been recorded: its key holds no more. */
 function itself({ body: { status, runId, observedAt: since } }: RunBeat): ToldBefore {
   return { since, kinds: [status === 'cancel' ? 'log' : status], runId };
+}
+
+/** Of a monitor that is not there nothing is recorded. Sending says the rest. */
+function ofGone(error: unknown): false {
+  if (isGone(error)) return false;
+  throw error;
 }
 
 function isTold({ kind, runId, observedAt = '' }: Observation, told: ToldBefore): boolean {

@@ -40,6 +40,11 @@ const EVENTS: KubeResource<EventObject> = {
   namespaced: true,
 };
 
+const LEASES: KubeResource = {
+  ...{ apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', plural: 'leases', namespaced: true },
+};
+const LEASE_NAME = 'test-operator';
+
 export interface OperatorOptions {
   /** Default: the api, without a proxy. */
   apiUrl?: string;
@@ -122,6 +127,8 @@ export async function openOperatorFixture(other?: OtherCluster): Promise<Operato
   const kube = connect(() => loadKubeConfig(kubeconfig));
   const apiFixture = other?.apiFixture ?? (await openApiFixture());
   const namespace = await createNamespace(kube.client, other?.namespace);
+  // As the one that an elector makes: its UID names the cluster where namespaces are not read.
+  await kube.client.create(LEASES, { metadata: { namespace, name: LEASE_NAME } });
   const folder = await mkdtemp(join(tmpdir(), 'beatkeeper-operator-'));
   const tokenFile = join(folder, 'token');
   await writeFile(tokenFile, `${apiFixture.tokens.operator}\n`);
@@ -166,7 +173,8 @@ export async function openOperatorFixture(other?: OtherCluster): Promise<Operato
     api: apiFixture.operator.as(apiFixture.tokens.operator, namespace),
     async startOperator(given = {}) {
       const options = { apiUrl: apiFixture.url, watchNamespaces: [namespace], ...given };
-      const operator = await startTestOperator(options, { tokenFile, kubeconfig });
+      const lease = { namespace, name: LEASE_NAME };
+      const operator = await startTestOperator(options, { tokenFile, kubeconfig, lease });
       operators.push(operator);
       return operator;
     },
@@ -229,7 +237,7 @@ async function deleteObjects({ client }: TestClient, namespace: string): Promise
 
 async function startTestOperator(
   options: OperatorOptions,
-  { tokenFile, kubeconfig }: { tokenFile: string; kubeconfig: string },
+  { tokenFile, kubeconfig, lease }: { tokenFile: string; kubeconfig: string; lease: ObjectRef },
 ): Promise<TestOperator> {
   const registry = new Registry();
   const calls = new Map<string, number>();
@@ -251,6 +259,7 @@ async function startTestOperator(
     watchNamespaces: options.watchNamespaces ?? [],
     sharedProjects: options.sharedProjects,
     watchesWorkloads: options.workloads ?? true,
+    lease,
     tuning: {
       resyncMs: options.resyncMs ?? 1500,
       lastBeatPeriodMs: options.lastBeatPeriodMs ?? 60_000,

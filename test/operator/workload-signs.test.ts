@@ -2,9 +2,12 @@
 // The others are judged meanwhile.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { KubeClient } from '../../src/kube/kube-client.ts';
+import type { ObjectRef } from '../../src/kube/kube-object.ts';
 import { KubeTransport } from '../../src/kube/kube-transport.ts';
 import { MONITORS, type MonitorObject } from '../../src/operator/kinds/monitor/monitor-object.ts';
-import { createNamespace, hasCluster, startClusterProxy } from '../kube/cluster.ts';
+import { OperatorName } from '../../src/operator/workloads/operator-sign.ts';
+import { connect, createNamespace, hasCluster, startClusterProxy } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { ago, cronJobRef, type JobFixture, jobFixture, WHOLE_CRON_JOBS } from './job-fixture.ts';
 import { type OperatorFixture, openOperatorFixture } from './operator-fixture.ts';
@@ -144,6 +147,52 @@ describe.skipIf(!hasCluster)('the signs of an operator', () => {
       await proxy.close();
     }
   });
+
+  it('name the cluster by its namespace or by the Lease of the operator, and have no name where neither may be read', async () => {
+    const leases = {
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      plural: 'leases',
+      namespaced: true,
+    };
+    const names = await Promise.all(
+      [1, 2].map(async () => {
+        const namespace = await createNamespace(fixture.kube.client);
+        const lease = { namespace, name: 'beatkeeper-operator' };
+        await fixture.kube.client.create(leases, { metadata: lease });
+        return lease;
+      }),
+    );
+    const [one, other] = names;
+    const nameOf = (kube: KubeClient, isClusterWide: boolean, lease: ObjectRef | undefined) =>
+      new OperatorName({ kube, release: 'shop/beatkeeper', isClusterWide, lease }).id();
+    const { client } = fixture.kube;
+    const ids = await Promise.all([one, other, one].map((lease) => nameOf(client, false, lease)));
+    expect(ids[0]).toMatch(/^shop\/beatkeeper@[0-9a-f-]{36}$/);
+    expect([ids[0] === ids[1], ids[0] === ids[2]]).toEqual([false, true]);
+    const wide = await nameOf(client, true, one);
+    expect([wide, wide === (await nameOf(client, true, other))]).toEqual([
+      expect.stringMatching(/@[0-9a-f-]{36}$/),
+      true,
+    ]);
+
+    // An account without rights.
+    const { proxy, proxied } = await startClusterProxy();
+    const name = `nobody-${randomUUID()}`;
+    await fixture.kubectl(['create', 'serviceaccount', name]);
+    const token = (await fixture.kubectl(['create', 'token', name])).stdout.trim();
+    proxied.users = [{ name: proxied.users[0]?.name ?? '', token }];
+    const stranger = connect(() => proxied);
+    try {
+      for (const isClusterWide of [true, false])
+        await expect(nameOf(stranger.client, isClusterWide, one)).rejects.toThrow(
+          /^The operator cannot tell this cluster from others, so it beats no monitors: give it the right to get its Lease /,
+        );
+    } finally {
+      await stranger.close();
+      await proxy.close();
+    }
+  });
 });
 
 /** The token of an account that may do all but list the Jobs of that namespace. */
@@ -173,6 +222,7 @@ async function accountOf(fixture: OperatorFixture, other: string): Promise<strin
     { apiGroups: [''], resources: ['secrets', 'pods'], verbs: ['*'] },
     { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['*'] },
     { apiGroups: ['batch'], resources: ['cronjobs'], verbs: ['list', 'watch'] },
+    { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['get'] },
   ];
   const ofJobs = [{ apiGroups: ['batch'], resources: ['jobs'], verbs: ['list', 'watch'] }];
   const account = { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace } };

@@ -5,7 +5,7 @@ import type { RestClient } from '../../client/rest-client.ts';
 import type { OperationRequest } from '../../contract/operations/operations.ts';
 import { MAX_BEHIND, operatorId as validId } from '../../contract/resources/operator.ts';
 import type { KubeClient } from '../../kube/kube-client.ts';
-import { isForbidden } from '../../kube/kube-error.ts';
+import { isForbidden, KubeError } from '../../kube/kube-error.ts';
 import type { KubeLog } from '../../kube/kube-log.ts';
 import type { KubeObject, KubeResource, ObjectRef } from '../../kube/kube-object.ts';
 import { NAMESPACES } from '../resources/core-resources.ts';
@@ -48,22 +48,34 @@ export class OperatorName {
 
   async #find(): Promise<string> {
     const { release } = this.#options;
-    const id = `${release}@${(await this.#clusterUid()) ?? 'unknown'}`;
+    const id = `${release}@${await this.#clusterUid()}`;
     return validId.safeParse(id).success ? id : encodeURIComponent(id).replaceAll('%', '_');
   }
 
-  /** Of the namespace that each cluster has; where namespaces may not be read, of the operator's own Lease. */
-  async #clusterUid(): Promise<string | undefined> {
+  /**
+   * Of the namespace that each cluster has; where namespaces may not be read, of the operator's own Lease. Where neither can be
+   * read it has no name: another cluster's operator would sign for its monitors, and it for theirs.
+   */
+  async #clusterUid(): Promise<string> {
     const { kube, isClusterWide, lease } = this.#options;
-    try {
-      const found: KubeObject | undefined = isClusterWide
-        ? await kube.find(NAMESPACES, { name: 'kube-system' })
-        : lease && (await kube.find(LEASES, lease));
-      return found?.metadata.uid;
-    } catch (error) {
-      if (isForbidden(error)) return undefined;
-      throw error;
-    }
+    const place = isClusterWide
+      ? await readUid(() => kube.find(NAMESPACES, { name: 'kube-system' }))
+      : undefined;
+    const uid = place ?? (lease && (await readUid(() => kube.find(LEASES, lease))));
+    if (uid !== undefined) return uid;
+    const what = lease === undefined ? 'its Lease' : `its Lease ${lease.namespace}/${lease.name}`;
+    const message = `The operator cannot tell this cluster from others, so it beats no monitors: give it the right to get ${what}, or the namespace kube-system.`;
+    throw new KubeError(message, { status: 403, reason: 'Forbidden' });
+  }
+}
+
+/** Undefined: there is none, or it may not be read. */
+async function readUid(read: () => Promise<KubeObject | undefined>): Promise<string | undefined> {
+  try {
+    return (await read())?.metadata.uid;
+  } catch (error) {
+    if (isForbidden(error)) return undefined;
+    throw error;
   }
 }
 

@@ -1,6 +1,7 @@
 // The workload of a Monitor in its pass: what it gives, who sends the beats, and what the status says of it.
 import type { NamedCause } from '../../../domain/operator-cause.ts';
 import type { ConditionFacts } from '../../../kube/conditions.ts';
+import { isForbidden } from '../../../kube/kube-error.ts';
 import { objectKey } from '../../../kube/kube-object.ts';
 import type { OperatorContext } from '../../operator-context.ts';
 import type { ReportedRuns } from '../../workloads/run-facts.ts';
@@ -35,15 +36,25 @@ export class MonitorWorkloads {
   async keepBeatenBy({ beatenBy }: DesiredMonitor, external: ExternalMonitor): Promise<void> {
     const { beatenBy: current } = external.record;
     if (current === beatenBy) return;
-    if (beatenBy === undefined && current !== (await this.#context.operatorName.id())) return;
+    if (beatenBy === undefined && !(await this.#isOwn(current))) return;
     await external.setBeatenBy(beatenBy);
   }
 
   /** This operator beats the monitor no more. Throws ApiProblem. */
   async giveUp(external: ExternalMonitor): Promise<void> {
     const { beatenBy } = external.record;
-    if (beatenBy !== undefined && beatenBy === (await this.#context.operatorName.id()))
-      await external.setBeatenBy(undefined);
+    if (await this.#isOwn(beatenBy)) await external.setBeatenBy(undefined);
+  }
+
+  /** An operator that has no name beats nothing. */
+  async #isOwn(operatorId: string | undefined): Promise<boolean> {
+    if (operatorId === undefined) return false;
+    try {
+      return operatorId === (await this.#context.operatorName.id());
+    } catch (error) {
+      if (isForbidden(error)) return false;
+      throw error;
+    }
   }
 
   /** Without a condition the pass does not know. */

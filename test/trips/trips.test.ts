@@ -23,7 +23,7 @@ import { CountedProcess } from './coverage.ts';
  * Monitor the Rules are looked up that may be about it, and what they give is found and applied. So is the maintenance: a PATCH
  * and a deadline count around windows, and a Monitor has those of its namespace. At a deadline it is asked which of the monitors
  * operators beat, and of a Monitor whether it has a workload, and whether a CronJob made it. All but a beat ask what the monitor
- * depends on, or what depends on it.
+ * depends on, or what depends on it. At a deadline it is asked which alerts name a cause that an operator sees.
  */
 const BUDGET = { beat: 15, patch: 43, monitor: 44, deadline: 64 };
 

@@ -38,8 +38,7 @@ export function causeWords({ cause, object }: NamedCause): string {
 }
 
 /** The sentence that the alert gets. */
-export function causeSentence(cause: Omit<AlertedCause, 'causeId'> | undefined): string | undefined {
-  if (!cause) return undefined;
+export function causeSentence(cause: Omit<AlertedCause, 'causeId'>): string {
   const others = cause.monitors > 1 ? `; it concerns ${cause.monitors} monitors` : '';
   return `${causeWords(cause)}${others}.`;
 }

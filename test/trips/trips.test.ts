@@ -22,8 +22,9 @@ import { CountedProcess } from './coverage.ts';
  * what a removed rule had opened, at a deadline the time alone may open or raise an incident of a rule, and for a
  * Monitor the Rules are looked up that may be about it, and what they give is found and applied. So is the maintenance: a PATCH
  * and a deadline count around windows, and a Monitor has those of its namespace. At a deadline it is asked which of the monitors
- * operators beat, and of a Monitor whether it has a workload, whether what keeps workloads from running concerns it, and whether a
- * CronJob made it. All but a beat ask what the monitor depends on, or what depends on it.
+ * operators beat, and which alerts name a cause that an operator sees, and of a Monitor whether it has a workload, whether what
+ * keeps workloads from running concerns it, and whether a CronJob made it. All but a beat ask what the monitor depends on, or what
+ * depends on it.
  */
 const BUDGET = { beat: 15, patch: 43, monitor: 45, deadline: 64 };
 

@@ -122,7 +122,7 @@ function serialize(event: IncidentEventInput, truncated: readonly string[]): str
         ...incident,
         summary: [
           incident.summary,
-          causeSentence(cause) ?? [],
+          cause ? causeSentence(cause) : [],
           dependentsSentence(monitor.dependents) ?? [],
           orphanSentence(origin) ?? [],
         ]

@@ -18,8 +18,6 @@ import {
 import { OperatorReport } from './operator-report.ts';
 
 const CREATORS = 8;
-/** Of the Secrets that the operator looks at in a second. */
-const CHECKS_A_SECOND = 40;
 const SCRAPES = 10;
 const SPEC = {
   intervalSeconds: 60,
@@ -50,7 +48,7 @@ export async function measureOperator(environment: Environment, extent: Operator
     for (const share of [4, 2, 1]) {
       await bench.measureCreation(operator, Math.round(monitors / share));
       await operator.close();
-      operator = await bench.measureRestart(share === 1);
+      operator = await bench.measureRestart();
     }
     await bench.measureRule(operator);
     await measureBeats(product, operator, { ...extent, report: bench.report });
@@ -96,8 +94,7 @@ class ManyMonitors {
     this.report.creation({ total, count, cost, requests, calls, passes, memory: await operator.memory() });
   }
 
-  /** `isLast`: waits until each Secret was looked at too, which takes minutes with very many. */
-  async measureRestart(isLast: boolean): Promise<OperatorProcess> {
+  async measureRestart(): Promise<OperatorProcess> {
     const total = this.#created;
     const before = await this.#product.requests();
     let operator: OperatorProcess | undefined;
@@ -108,7 +105,7 @@ class ManyMonitors {
     if (operator === undefined) throw new Error('No operator was started.');
     cost.ms.operator = await operator.processorMs();
     const memory = await operator.memory();
-    if (isLast) await this.#waitForSecrets(before);
+    await this.#waitForSecrets(before);
     const requests = await requestsSince(this.#product, before);
     this.report.restart({ total, cost, requests, calls: await operator.calls(), memory });
     return operator;
@@ -165,11 +162,14 @@ class ManyMonitors {
     await this.#product.until('each Monitor was looked at', isInStep, { timeoutMs: 600_000, intervalMs });
   }
 
+  /** The first pass over a Monitor reads its Secret. */
   async #waitForSecrets(before: Counts): Promise<void> {
-    const read = async () => (await requestsSince(this.#product, before)).reads.get('GET secrets') ?? 0;
-    const timeoutMs = 600_000 + (this.#created / CHECKS_A_SECOND) * 1_000;
-    const areRead = async () => (await read()) >= this.#created;
-    await this.#product.until('each Secret was looked at', areRead, { timeoutMs, intervalMs: 5_000 });
+    const areRead = async () => {
+      const { reads } = await requestsSince(this.#product, before);
+      return (reads.get('GET secrets') ?? 0) >= this.#created;
+    };
+    const limits = { timeoutMs: 600_000, intervalMs: 1_000 };
+    await this.#product.until('each Secret was looked at', areRead, limits);
   }
 
   async #create(count: number): Promise<void> {

@@ -5,7 +5,7 @@ import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { openValidSecrets } from '../../src/service/callbacks/endpoint-seal.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { Crash } from './crashing-clients.ts';
+import { Crash, runUntilDead } from './crashing-clients.ts';
 import { type OperatorFixture, openOperatorFixture } from './operator-fixture.ts';
 
 const url = 'http://127.0.0.1:9/alerts';
@@ -22,18 +22,6 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
     fixture = await openOperatorFixture();
   });
   afterAll(() => fixture.close());
-
-  /** Runs an operator until it dies or `isDone`. Returns whether it died. */
-  async function runUntilDead(crash: Crash, isDone: () => Promise<unknown>): Promise<boolean> {
-    const operator = await fixture.startOperator(crash.clients);
-    const end = new AbortController();
-    const done = waitFor(isDone, { what: 'the work is done', signal: end.signal });
-    done.catch(() => undefined);
-    await Promise.race([crash.died.promise, done]);
-    end.abort();
-    await operator.stop();
-    return crash.isDead;
-  }
 
   async function openSecrets(endpointId: string) {
     const { rows } = await fixture.apiFixture.pool.query(
@@ -100,7 +88,7 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
         await fixture.createCallback(name, { alias: name });
         await fixture.createMonitor(name, { ...spec });
         const crash = new Crash(count + 1, mode);
-        isDead = await runUntilDead(crash, () => isReady(name));
+        isDead = await runUntilDead(fixture, crash, () => isReady(name));
         const next = await fixture.startOperator();
         await waitFor(() => isReady(name), { what: `${name} is complete after ${crash.writes.at(-1)}` });
         await expectWhole(name, { interval: 300, lifecycle: 'paused' });
@@ -144,7 +132,7 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
         await client.delete(CALLBACKS, ref);
 
         await make();
-        isDead = await runUntilDead(new Crash(count + 1, mode), () => isReady(name));
+        isDead = await runUntilDead(fixture, new Crash(count + 1, mode), () => isReady(name));
         const next = await fixture.startOperator();
         await waitFor(() => isReady(name), { what: `${name} is complete` });
         await expectWhole(name, { interval: 300, lifecycle: 'active', statesLifecycle: false });
@@ -186,7 +174,7 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
           const isRotated = (await fixture.callback(name)).status?.lastRotation?.value === 'now';
           return isRotated && (await isReady(name));
         };
-        isDead = await runUntilDead(new Crash(count + 1, mode), isChanged);
+        isDead = await runUntilDead(fixture, new Crash(count + 1, mode), isChanged);
         const next = await fixture.startOperator();
         await waitFor(isChanged, { what: `${name} is changed` });
         await expectWhole(name, { interval: 600, lifecycle: 'active' });
@@ -197,7 +185,7 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
         const isGone = async () =>
           (await fixture.kube.client.find(MONITORS, ref)) === undefined &&
           (await fixture.kube.client.find(CALLBACKS, ref)) === undefined;
-        const isDeadAgain = await runUntilDead(new Crash(count + 1, mode), isGone);
+        const isDeadAgain = await runUntilDead(fixture, new Crash(count + 1, mode), isGone);
         isDead ||= isDeadAgain;
         const last = await fixture.startOperator();
         await waitFor(isGone, { what: `${name} is gone` });

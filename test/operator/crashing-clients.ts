@@ -8,7 +8,8 @@ import {
   type OperationRequest,
 } from '../../src/contract/operations/operations.ts';
 import { type KubeRequest, KubeTransport } from '../../src/kube/kube-transport.ts';
-import type { OperatorOptions } from './operator-fixture.ts';
+import { waitFor } from '../support/wait-for.ts';
+import type { OperatorFixture, OperatorOptions } from './operator-fixture.ts';
 
 const OPERATIONS = contractOperations();
 
@@ -46,6 +47,23 @@ export class Crash {
       makeClient: (options) => new CrashingClient(options, this),
     };
   }
+}
+
+/** Runs an operator until it dies or `isDone`. Returns whether it died. */
+export async function runUntilDead(
+  fixture: OperatorFixture,
+  crash: Crash,
+  isDone: () => Promise<unknown>,
+  options: OperatorOptions = {},
+): Promise<boolean> {
+  const operator = await fixture.startOperator({ ...crash.clients, ...options });
+  const end = new AbortController();
+  const done = waitFor(isDone, { what: 'the work is done', signal: end.signal });
+  done.catch(() => undefined);
+  await Promise.race([crash.died.promise, done]);
+  end.abort();
+  await operator.stop();
+  return crash.isDead;
 }
 
 class CrashingTransport extends KubeTransport {

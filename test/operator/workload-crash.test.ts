@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { MONITORS } from '../../src/operator/kinds/monitor/monitor-object.ts';
 import { hasCluster } from '../kube/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { Crash } from './crashing-clients.ts';
+import { Crash, runUntilDead } from './crashing-clients.ts';
 import { cronJobRef, type JobFixture, jobFixture, timesBefore } from './job-fixture.ts';
 import { type OperatorFixture, openOperatorFixture } from './operator-fixture.ts';
 
@@ -19,17 +19,6 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
   });
   afterAll(() => fixture.close());
 
-  /** Runs an operator until it dies or `isDone`. Returns whether it died. */
-  async function runUntilDead(crash: Crash, isDone: () => Promise<unknown>): Promise<boolean> {
-    const operator = await fixture.startOperator({ ...crash.clients, ...SOON });
-    const end = new AbortController();
-    const done = waitFor(isDone, { what: 'the work is done', signal: end.signal });
-    done.catch(() => undefined);
-    await Promise.race([crash.died.promise, done]);
-    end.abort();
-    await operator.stop();
-    return crash.isDead;
-  }
   const find = (name: string) => fixture.kube.client.find(MONITORS, { namespace: fixture.namespace, name });
   const remove = async (name: string) => {
     const ref = { namespace: fixture.namespace, name };
@@ -58,7 +47,7 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
           return status?.workload?.runs?.filter(({ ended }) => ended !== undefined).length === 2;
         };
         const crash = new Crash(count + 1, mode);
-        isDead = await runUntilDead(crash, isTold);
+        isDead = await runUntilDead(fixture, crash, isTold, SOON);
         const next = await fixture.startOperator(SOON);
         await waitFor(isTold, { what: `${name} is told after ${crash.writes.at(-1)}` });
         await jobs.beats(name, ['start', 'success', 'start', 'fail']);
@@ -89,14 +78,14 @@ describe.skipIf(!hasCluster)('an operator that is killed', () => {
           const synced = (await find(name))?.status?.conditions?.find(({ type }) => type === 'Synced');
           return synced?.status === 'True';
         };
-        isDead = await runUntilDead(new Crash(count + 1, mode), isMade);
+        isDead = await runUntilDead(fixture, new Crash(count + 1, mode), isMade, SOON);
         const next = await fixture.startOperator();
         await waitFor(isMade, { what: `${name} is made` });
         const { monitorId = '' } = (await find(name))?.status ?? {};
         await next.stop();
         await jobs.patchCronJob(name, { metadata: { annotations: { [annotation]: null } } });
         const isGone = async () => (await find(name)) === undefined;
-        const isDeadAgain = await runUntilDead(new Crash(count + 1, mode), isGone);
+        const isDeadAgain = await runUntilDead(fixture, new Crash(count + 1, mode), isGone, SOON);
         isDead ||= isDeadAgain;
         const last = await fixture.startOperator();
         await waitFor(isGone, { what: `${name} is gone` });

@@ -59,7 +59,9 @@ it('a run that died between two migrations of one version is completed by the ne
   await migrate({ databaseUrl, onApplied: ({ name }) => applied.push(name) });
   expect(applied).toEqual([last?.name]);
   expect(await findSchemaFault(pool)).toBeUndefined();
-  expect((await pool.query(`select to_regclass('operator_part_outages') as made`)).rows[0].made).not.toBeNull();
+  expect(
+    (await pool.query(`select to_regclass('operator_part_outages') as made`)).rows[0].made,
+  ).not.toBeNull();
 });
 
 describe('a lock that another session holds', () => {

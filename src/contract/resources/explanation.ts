@@ -36,7 +36,9 @@ const explainedRule = z
   .describe('The state of a rule.');
 
 const silence = z.object({
-  reason: z.enum(SILENCE_REASONS).describe('`dependency` is reserved: it does not occur in this version.'),
+  reason: z
+      .enum(SILENCE_REASONS)
+      .describe('`dependency`: the alert of a cause stands for it, or it is not known yet whether it does.'),
   until: timestamp.optional(),
   note: z.string(),
 });

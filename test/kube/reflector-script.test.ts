@@ -148,6 +148,26 @@ describe('a reflector', () => {
     expect(steps(server).filter((step) => step === 'list')).toHaveLength(1);
   });
 
+  it.each([
+    { code: 500, reason: 'InternalError', isSign: true },
+    { code: 404, reason: 'NotFound', isSign: true },
+    { code: 401, reason: 'Unauthorized', isSign: false },
+  ])('an error $code of the server is a sign of its life: $isSign', async ({ code, reason, isSign }) => {
+    const askedAtMs: number[] = [];
+    const { reflector } = await reflect([], (request, response) => {
+      askedAtMs.push(performance.now());
+      status(code, reason)(request, response);
+    });
+    const startedAtMs = performance.now();
+    await waitFor(() => askedAtMs.length >= 7, { what: 'some tries' });
+    const { silentMs } = reflector;
+    const sinceMs = (atMs = 0) => performance.now() - atMs;
+    // The answer to a try comes before the next one.
+    if (isSign) expect(silentMs).toBeLessThan(sinceMs(askedAtMs[3]));
+    else expect(silentMs).toBeGreaterThanOrEqual((askedAtMs[5] ?? 0) - startedAtMs);
+    expect(reflector.failure).toBeDefined();
+  });
+
   it('a reflector waits for a late list until it is stopped', async () => {
     const { server, reflector } = await reflect([() => undefined]);
     await requested(server, 1);

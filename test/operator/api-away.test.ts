@@ -83,19 +83,18 @@ describe.skipIf(!hasCluster)('while the API is away', () => {
       await waitFor(async () => (await feedUp()) === 1, { what: 'the feed is up' });
       counting.forwarded = [];
 
+      const description = 'changed meanwhile';
       await leave[mode]();
       const { client } = fixture.kube;
       await fixture.createMonitor(made, { graceSeconds: 444, ...disabled });
-      await client.mergePatch(MONITORS, ref(old), { spec: { graceSeconds: 222 } });
+      await client.mergePatch(MONITORS, ref(old), { spec: { graceSeconds: 333, description } });
       await client.delete(MONITORS, ref(gone));
       for (const name of [`${robbed}-beat`, `${robbed}-signing`]) await client.delete(SECRETS, ref(name));
-      const description = 'changed meanwhile';
       await client.mergePatch(CALLBACKS, ref(robbed), { spec: { lifecycle: 'disabled' } });
       for (const name of [old, gone, made])
         await waitFor(async () => (await synced(name))?.reason === 'ApiUnavailable', {
           what: `${name} says that the API is away`,
         });
-      await client.mergePatch(MONITORS, ref(old), { spec: { graceSeconds: 333, description } });
       const isReady = findCondition((await fixture.monitor(old)).status?.conditions, 'Ready');
       expect(isReady?.status).toBe('True');
       await waitFor(async () => (await feedUp()) === 0, { what: 'the metric says so' });
@@ -103,7 +102,7 @@ describe.skipIf(!hasCluster)('while the API is away', () => {
       const warned = () =>
         said.said('The status feed does not answer.').some(({ level }) => level === 'warn');
       if (mode !== 'silent') await waitFor(warned, { what: 'the log says so' });
-      expect(counting.forwarded).toEqual([]);
+      expect(counting.forwarded.filter(({ method }) => method !== 'GET')).toEqual([]);
 
       await comeBack[mode]();
       const { status } = await fixture.monitorBecomes(made, 'Ready', 'True');

@@ -124,9 +124,7 @@ describe.skipIf(!hasCluster)('an operator whose watches fail', () => {
       await change();
     });
     expect(await ended('silent')).toBeGreaterThan(0);
-    const warned = said.lines.filter(({ msg }) =>
-      String(msg).includes('did not end a watch at its time limit'),
-    );
+    const warned = said.lines.filter(({ msg }) => String(msg).includes('the connection is dead'));
     expect(warned[0]).toMatchObject({
       level: 'warn',
       resource: expect.any(String),

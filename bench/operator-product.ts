@@ -86,7 +86,7 @@ export async function startOperatorProduct({ databaseUrl, folder }: Environment)
 
   async function start(): Promise<OperatorProduct> {
     const plane = await startTestControlPlane(true);
-    if (plane === undefined) throw new Error(HOW_TO_GET_A_CONTROL_PLANE);
+    if (plane === undefined) throw new VoidMeasurement(HOW_TO_GET_A_CONTROL_PLANE);
     closing.push(() => plane.stop());
     const { kubeconfig } = plane;
     const loadConfig = () => loadKubeConfig(kubeconfig);

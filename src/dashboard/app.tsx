@@ -2,7 +2,7 @@
 
 import { signal } from '@preact/signals';
 import type { ComponentType } from 'preact';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { Fault } from './api/fault.ts';
 import { IncidentPage } from './pages/incident-page.tsx';
 import { MonitorsPage } from './pages/monitors-page.tsx';
@@ -10,6 +10,7 @@ import { NowPage } from './pages/now-page.tsx';
 import { SignInPage } from './pages/sign-in-page.tsx';
 import { useAction } from './parts/action.tsx';
 import { FaultNote } from './parts/fault-note.tsx';
+import { Heading } from './parts/heading.tsx';
 import { go, place } from './router.ts';
 import { addressOf, chooseProject, project, projects, readSession, session, signOut } from './session.ts';
 
@@ -40,7 +41,16 @@ export function App() {
     return (
       <main>
         <h1>Beatkeeper</h1>
-        {startFault.value ? <FaultNote fault={startFault.value} retry={start} /> : <p>Loading…</p>}
+        {startFault.value ? (
+          <>
+            <FaultNote fault={startFault.value} retry={start} />
+            <p>
+              <a href="/sign-in">Sign in with another token</a>
+            </p>
+          </>
+        ) : (
+          <p>Loading…</p>
+        )}
       </main>
     );
   }
@@ -59,6 +69,12 @@ function ToSignIn() {
 
 function Frame() {
   const { path } = place.value;
+  const main = useRef<HTMLElement>(null);
+  const before = useRef(path);
+  useEffect(() => {
+    if (before.current !== path) main.current?.focus();
+    before.current = path;
+  }, [path]);
   return (
     <>
       <a class="skip" href="#content">
@@ -82,7 +98,7 @@ function Frame() {
         <ProjectField />
         <SignOut />
       </header>
-      <main id="content" tabIndex={-1}>
+      <main id="content" tabIndex={-1} ref={main}>
         <Page />
       </main>
     </>
@@ -96,7 +112,7 @@ function Page() {
   if (project.value === undefined) {
     return (
       <>
-        <h1>No project</h1>
+        <Heading text="No project" />
         <p>
           Nothing is watched yet. A namespace with a Monitor becomes a project:{' '}
           <a href="/docs/quickstart">begin here</a>.
@@ -105,12 +121,14 @@ function Page() {
     );
   }
   const [, incidentId] = /^\/incidents\/([^/]+)$/.exec(path) ?? [];
-  if (incidentId) return <IncidentPage key={incidentId} incidentId={decodeURIComponent(incidentId)} />;
+  const { projectId } = project.value;
+  if (incidentId)
+    return <IncidentPage key={`${projectId} ${incidentId}`} incidentId={decodeURIComponent(incidentId)} />;
   const found = PAGES.find((one) => one.path === path);
-  if (found) return <found.page />;
+  if (found) return <found.page key={projectId} />;
   return (
     <>
-      <h1>Not found</h1>
+      <Heading text="Not found" />
       <p>
         There is no such page. <a href={addressOf('/')}>See what is wrong now</a>.
       </p>

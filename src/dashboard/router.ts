@@ -58,6 +58,7 @@ function isOfDashboard(link: HTMLAnchorElement): boolean {
   return (
     link.origin === window.location.origin &&
     link.target === '' &&
+    link.hash === '' &&
     !link.hasAttribute('download') &&
     !link.pathname.startsWith('/docs')
   );

@@ -55,6 +55,11 @@ async function readProjects(): Promise<Project[]> {
 export async function signIn(token: string): Promise<void> {
   await send('/dashboard/session', { method: 'POST', body: { token } });
   await readSession();
+  if (session.value === 'signed_out') {
+    const detail =
+      'The browser did not keep the cookie. Open the dashboard by https, or by http on this machine.';
+    throw new Fault(0, { detail });
+  }
 }
 
 /** Throws Fault. */

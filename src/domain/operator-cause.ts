@@ -25,11 +25,19 @@ export interface AlertedCause extends KnownCause {
   monitors: number;
 }
 
+/**
+ * Whether one alert stands for monitors of all projects. A node is not ready for all of them. What a project can bring about itself,
+ * such as an image that nobody can pull, must not silence the alerts of others.
+ */
+export function isOfAll({ cause }: Pick<NamedCause, 'cause'>): boolean {
+  return cause === 'node_not_ready';
+}
+
 const STATES: Record<OperatorCause, (object: string) => string> = {
   node_not_ready: (object) => `Node ${object} is not ready`,
   namespace_terminating: (object) => `Namespace ${object} is being deleted`,
   image_cannot_be_pulled: (object) => `Image ${object} cannot be pulled`,
-  quota_exceeded: (object) => `Quota ${object} is exceeded`,
+  quota_exceeded: (object) => `Quota ${object} has no room for a pod`,
 };
 
 /** In words, without a full stop. */

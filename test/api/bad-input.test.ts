@@ -171,7 +171,15 @@ describe('a body', () => {
 
 describe('an address', () => {
   it('an unknown address is a 404 with a problem body, also without a credential', async () => {
-    for (const path of ['/', '/v1', '/v1/', '/v1/nothing', '/v2/monitors', '/v1/projects/', '/V1/projects']) {
+    for (const path of [
+      '/nothing',
+      '/v1',
+      '/v1/',
+      '/v1/nothing',
+      '/v2/monitors',
+      '/v1/projects/',
+      '/V1/projects',
+    ]) {
       const response = await fetch(`${api.url}${path}`);
       expect([path, response.status]).toEqual([path, 404]);
       expect(response.headers.get('content-type')).toContain('application/problem+json');

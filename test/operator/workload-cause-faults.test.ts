@@ -186,6 +186,8 @@ describe.skipIf(!hasCluster)('the causes that an operator sees', () => {
       { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['*'] },
       { apiGroups: ['', 'batch'], resources: ['cronjobs', 'jobs', 'pods'], verbs: ['list', 'watch'] },
       { apiGroups: [''], resources: ['resourcequotas'], verbs: ['list', 'watch'] },
+      // That names the cluster.
+      { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['get'] },
     ];
     const api = 'rbac.authorization.k8s.io/v1';
     const account = { kind: 'ServiceAccount', name, namespace };

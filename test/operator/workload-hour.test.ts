@@ -82,7 +82,10 @@ describe.skipIf(!hasCluster)('an operator that was away for an hour', () => {
     await pass(HOUR_MS, NAMES);
     for (const name of NAMES) {
       const ref = { namespace: fixture.namespace, name };
-      const status = { workload: { since: ago((2 * HOUR_MS) / 1000) } };
+      // The run of before is an hour old too, and its Job is gone.
+      await jobs.deleteJob(`${name}-5`);
+      const lastSuccessfulTime = ago(HOUR_MS / 1000);
+      const status = { workload: { since: ago((2 * HOUR_MS) / 1000), lastSuccessfulTime } };
       await fixture.kube.client.mergePatch(MONITORS, ref, { status }, { subresource: 'status' });
     }
     await run('healthy', 1800);

@@ -1,7 +1,9 @@
 // One cause that an operator sees, one alert at each endpoint (docs/contract/incidents.md, "Causes that the operator sees"): by the
 // beat path and the sweep on a real database.
+import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { DAY_MS } from '../../src/domain/retention.ts';
+import { claimCauses } from '../../src/store/monitors/seen-causes.ts';
 import { RETENTION_RULES } from '../../src/store/upkeep/retention.ts';
 import { sweepHeldAlerts } from '../../src/sweeper/upkeep/sweep-held-alerts.ts';
 import type { History } from '../api/explain-history.ts';
@@ -115,6 +117,35 @@ describe('a cause', () => {
         ),
       },
     ]);
+  });
+
+  it('does not silence a later incident of the monitor that named it', async () => {
+    const [first, second] = await makeMany(2);
+    if (!first || !second) throw new Error('None was made.');
+    await losesNode([first, second]);
+    const { told, silent } = await split([first, second]);
+    const [speaker, other] = [told[0], silent[0]];
+    if (!speaker || !other) throw new Error('Not one of the two has alerted.');
+    await speaker.beat('success');
+    await speaker.beat('fail');
+    await other.beat('success');
+    await other.beat('fail');
+    await fixture.pass(3 * MINUTE);
+    expect(await eventsOf([speaker])).toEqual(['incident.opened', 'incident.recovered', 'incident.opened']);
+    expect(await eventsOf([other])).toEqual([]);
+  });
+
+  it('of a project, such as an image, is told of for each project at an endpoint; a node once for all', async () => {
+    const causeId = randomUUID();
+    const endpoint = { projectId: randomUUID(), endpointId: 'shared' };
+    const claim = (scopeId: string, incidentId: string) => ({
+      ...{ causeId, endpoint, scopeId, monitorKey: randomUUID(), incidentId },
+    });
+    const [one, two, all] = [randomUUID(), randomUUID(), randomUUID()];
+    const claims = [claim(one, 'a'), claim(one, 'b'), claim(two, 'c'), claim(all, 'd'), claim(all, 'e')];
+    expect(await claimCauses(fixture.clock.pool, claims)).toEqual(new Set(['a', 'c', 'd']));
+    // Once more, as a sweeper does that runs again.
+    expect(await claimCauses(fixture.clock.pool, claims.toReversed())).toEqual(new Set(['a', 'c', 'd']));
   });
 
   it('of one monitor sends its alert, which names it', async () => {

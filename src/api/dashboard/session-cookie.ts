@@ -10,37 +10,47 @@ const DASHBOARD_HEADER = 'x-beatkeeper-dashboard';
 const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/;
 
 export class SessionCookie {
-  readonly name: string;
-  readonly #isSecure: boolean;
+  readonly #publicUrl: URL;
 
-  /** `publicUrl`: where browsers find the dashboard. */
+  /** `publicUrl`: where browsers find the dashboard, but for those that reach it through a forwarded port. */
   constructor(publicUrl: string) {
-    const { protocol, hostname } = new URL(publicUrl);
-    this.name = protocol === 'https:' ? '__Host-beatkeeper_session' : 'beatkeeper_session';
-    this.#isSecure = protocol === 'https:' || !LOOPBACK.test(hostname);
+    this.#publicUrl = new URL(publicUrl);
   }
 
   /** The value of `Set-Cookie`. */
-  set(token: string, seconds: number): string {
-    return stringifySetCookie({ name: this.name, value: token, ...this.#attributes(), maxAge: seconds });
+  set(request: Sender, token: string, seconds: number): string {
+    return stringifySetCookie({ ...this.#attributesFor(request), value: token, maxAge: seconds });
   }
 
-  clear(): string {
-    return stringifySetCookie({ name: this.name, value: '', ...this.#attributes(), maxAge: 0 });
+  clear(request: Sender): string {
+    return stringifySetCookie({ ...this.#attributesFor(request), value: '', maxAge: 0 });
   }
 
   /** The token of a request that the dashboard has sent. A cookie that is not taken counts as absent. */
-  tokenOf({ method, headers }: Pick<FastifyRequest, 'method' | 'headers'>): string | undefined {
-    if (headers.cookie === undefined || !isSameOrigin({ headers })) return undefined;
+  tokenOf(request: Sender & Pick<FastifyRequest, 'method'>): string | undefined {
+    const { method, headers } = request;
+    if (headers.cookie === undefined || !isSameOrigin(request)) return undefined;
     const isRead = method === 'GET' || method === 'HEAD';
     if (!isRead && headers[DASHBOARD_HEADER] !== '1') return undefined;
-    return parseCookie(headers.cookie)[this.name];
+    return parseCookie(headers.cookie)[this.#attributesFor(request).name];
   }
 
-  #attributes() {
-    return { path: '/', httpOnly: true, secure: this.#isSecure, sameSite: 'strict' } as const;
+  #attributesFor({ headers, protocol }: Sender) {
+    const { protocol: scheme, hostname } = this.#publicUrl;
+    // A browser on this machine, such as one behind `kubectl port-forward`: over http it keeps no Secure cookie.
+    const isForwarded = protocol === 'http' && LOOPBACK.test(headers.host?.replace(/:\d+$/, '') ?? '');
+    const isHttps = scheme === 'https:' && !isForwarded;
+    return {
+      name: isHttps ? '__Host-beatkeeper_session' : 'beatkeeper_session',
+      path: '/',
+      httpOnly: true,
+      secure: isHttps || (!isForwarded && !LOOPBACK.test(hostname)),
+      sameSite: 'strict',
+    } as const;
   }
 }
+
+type Sender = Pick<FastifyRequest, 'headers' | 'protocol'>;
 
 /** Browsers set the header themselves: no page of another origin can. */
 export function isSameOrigin({ headers }: Pick<FastifyRequest, 'headers'>): boolean {

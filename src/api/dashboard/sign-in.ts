@@ -1,6 +1,6 @@
 // /dashboard/session: a token becomes the cookie of the dashboard, which asks here who is signed in
 // (docs/contract/dashboard.md, "Sign-in").
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { decodeJwt } from 'jose';
 import { z } from 'zod';
 import { parseInput } from '../../contract/fields/field-errors.ts';
@@ -41,7 +41,10 @@ export async function registerSignIn(app: FastifyInstance, deps: SignInDeps): Pr
           `Must have at most ${MOST_COOKIE_TOKEN} characters: browsers keep no more.`,
         );
       }
-      return setSession(reply, cookie, token);
+      return reply
+        .status(204)
+        .header('set-cookie', cookie.set(request, token, secondsOf(token)))
+        .send();
     });
     scope.get('/dashboard/session', async (request, reply) => {
       const { principal, organization } = await authenticateRequest(authentication, request);
@@ -49,19 +52,12 @@ export async function registerSignIn(app: FastifyInstance, deps: SignInDeps): Pr
     });
     scope.delete('/dashboard/session', async (request, reply) => {
       requireSameOrigin(request);
-      return reply.status(204).header('set-cookie', cookie.clear()).send();
+      return reply.status(204).header('set-cookie', cookie.clear(request)).send();
     });
   });
 }
 
-/** The cookie lives at most as long as its token. */
-export function setSession(reply: FastifyReply, cookie: SessionCookie, token: string): FastifyReply {
-  return reply
-    .status(204)
-    .header('set-cookie', cookie.set(token, secondsOf(token)))
-    .send();
-}
-
+/** How long the cookie lives: at most as long as its token. */
 function secondsOf(token: string): number {
   if (token.startsWith('bkc_')) return MOST_SESSION_SECONDS;
   const { exp = 0 } = decodeJwt(token);

@@ -37,8 +37,8 @@ const explainedRule = z
 
 const silence = z.object({
   reason: z
-      .enum(SILENCE_REASONS)
-      .describe('`dependency`: the alert of a cause stands for it, or it is not known yet whether it does.'),
+    .enum(SILENCE_REASONS)
+    .describe('`dependency`: the alert of a cause stands for it, or it is not known yet whether it does.'),
   until: timestamp.optional(),
   note: z.string(),
 });

@@ -5,12 +5,15 @@ export class Fault extends Error {
   /** 0: no answer came. */
   readonly status: number;
   readonly problem: Partial<Problem>;
+  /** Not before it does another call help. */
+  readonly retryAfterMs: number;
 
-  constructor(status: number, problem: Partial<Problem>) {
+  constructor(status: number, problem: Partial<Problem>, retryAfterMs = 0) {
     super(problem.detail ?? problem.title ?? `The API answered ${status}.`);
     this.name = 'Fault';
     this.status = status;
     this.problem = problem;
+    this.retryAfterMs = retryAfterMs;
   }
 
   /** The session is over, or there was none. */
@@ -29,8 +32,9 @@ export class Fault extends Error {
 }
 
 export function faultOf(response: Response, text: string): Fault {
+  const retryAfterMs = 1_000 * Number(response.headers.get('retry-after') ?? 0) || 0;
   try {
-    return new Fault(response.status, JSON.parse(text));
+    return new Fault(response.status, JSON.parse(text), retryAfterMs);
   } catch {
     return new Fault(response.status, { title: `The answer was ${response.status}, without words.` });
   }

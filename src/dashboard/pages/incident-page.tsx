@@ -1,9 +1,10 @@
 // One incident: what it says of itself.
 import { call } from '../api/call.ts';
 import { FaultNote } from '../parts/fault-note.tsx';
+import { Heading } from '../parts/heading.tsx';
 import { useLoaded } from '../parts/loaded.ts';
 import { Time } from '../parts/times.tsx';
-import { addressOf, project } from '../session.ts';
+import { project } from '../session.ts';
 
 const EVERY_MS = 2_000;
 
@@ -16,7 +17,7 @@ export function IncidentPage({ incidentId }: { incidentId: string }) {
   const { value: incident, fault, awaySince } = loaded.value;
   return (
     <>
-      <h1>{incident?.summary ?? 'Incident'}</h1>
+      <Heading text={incident?.summary ?? 'Incident'} />
       {fault && <FaultNote fault={fault} since={awaySince} retry={reload} />}
       {incident && (
         <dl>
@@ -29,11 +30,7 @@ export function IncidentPage({ incidentId }: { incidentId: string }) {
             <Time at={incident.openedAt} />
           </dd>
           <dt>Monitor</dt>
-          <dd>
-            <a href={addressOf(`/monitors/${encodeURIComponent(incident.monitorId)}`)}>
-              {incident.monitorName ?? incident.monitorId}
-            </a>
-          </dd>
+          <dd>{incident.monitorName ?? incident.monitorId}</dd>
         </dl>
       )}
     </>

@@ -3,27 +3,32 @@
 import type { Monitor } from '../../contract/resources/monitor.ts';
 import { call } from '../api/call.ts';
 import { FaultNote } from '../parts/fault-note.tsx';
+import { Heading } from '../parts/heading.tsx';
 import { HealthWord } from '../parts/health.tsx';
 import { useLoaded } from '../parts/loaded.ts';
 import { duration, Time } from '../parts/times.tsx';
 import { place, withQuery } from '../router.ts';
-import { addressOf, project } from '../session.ts';
+import { project } from '../session.ts';
 
 const PAGE = 50;
+const EVERY_MS = 2_500;
 
 export function MonitorsPage() {
-  const { loaded, reload } = useLoaded((signal) => {
-    const cursor = place.value.query.get('cursor') ?? undefined;
-    return call(
-      'listMonitors',
-      { query: { limit: PAGE, cursor } },
-      { project: project.value?.projectId, signal },
-    );
-  });
+  const { loaded, reload } = useLoaded(
+    (signal) => {
+      const cursor = place.value.query.get('cursor') ?? undefined;
+      return call(
+        'listMonitors',
+        { query: { limit: PAGE, cursor } },
+        { project: project.value?.projectId, signal },
+      );
+    },
+    { everyMs: EVERY_MS },
+  );
   const { value: page, fault, awaySince } = loaded.value;
   return (
     <>
-      <h1>Monitors</h1>
+      <Heading text="Monitors" />
       {fault && <FaultNote fault={fault} since={awaySince} retry={reload} />}
       {page === undefined ? (
         !fault && <p>Loading…</p>
@@ -61,12 +66,10 @@ export function MonitorsPage() {
 }
 
 function Row({ monitor }: { monitor: Monitor }) {
-  const { name, monitorId, labels, status } = monitor;
+  const { name, labels, status } = monitor;
   return (
     <tr>
-      <th scope="row">
-        <a href={addressOf(`/monitors/${encodeURIComponent(monitorId)}`)}>{name}</a>
-      </th>
+      <th scope="row">{name}</th>
       <td>
         <HealthWord health={status.health} />
       </td>

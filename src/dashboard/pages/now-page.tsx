@@ -1,24 +1,29 @@
 // What is wrong now: incidents that have not ended, gravest first.
 
 import type { Incident } from '../../contract/resources/incident.ts';
-import { call } from '../api/call.ts';
+import { type CallOptions, call } from '../api/call.ts';
 import { randomKey } from '../api/keys.ts';
 import { useAction } from '../parts/action.tsx';
 import { FaultNote } from '../parts/fault-note.tsx';
+import { Heading } from '../parts/heading.tsx';
 import { useLoaded } from '../parts/loaded.ts';
 import { Time } from '../parts/times.tsx';
 import { addressOf, mayManage, project } from '../session.ts';
 
-const EVERY_MS = 2_000;
+/** Two calls each: they count for the project. */
+const EVERY_MS = 4_000;
+/** More are not read. */
+const MOST_PAGES = 5;
 
 export function NowPage() {
   const { loaded, reload } = useLoaded((signal) => readOpen(project.value?.projectId, signal), {
     everyMs: EVERY_MS,
   });
-  const { value: incidents, fault, awaySince } = loaded.value;
+  const { value, fault, awaySince } = loaded.value;
+  const incidents = value?.incidents;
   return (
     <>
-      <h1>Now</h1>
+      <Heading text="Now" />
       {fault && <FaultNote fault={fault} since={awaySince} retry={reload} />}
       {incidents === undefined ? (
         !fault && <p>Loading…</p>
@@ -46,6 +51,7 @@ export function NowPage() {
               ))}
             </tbody>
           </table>
+          {value?.isCut && <p>There are more: these are the newest 1,000 of each state.</p>}
         </div>
       )}
     </>
@@ -73,13 +79,13 @@ function Row({ incident, reload }: { incident: Incident; reload: () => void }) {
   });
   return (
     <tr>
-      <th scope="row">
-        <a href={addressOf(`/monitors/${encodeURIComponent(monitorId)}`)}>{monitorName}</a>
-      </th>
+      <th scope="row">{monitorName}</th>
       <td>
         <a href={addressOf(`/incidents/${encodeURIComponent(incidentId)}`)}>{summary}</a>
       </td>
-      <td class={`severity ${severity}`}>{severity === 'critical' ? '▲ critical' : '△ warning'}</td>
+      <td class={`severity ${severity}`}>
+        {SHAPES[severity]} {severity}
+      </td>
       <td>
         <Time at={openedAt} />
       </td>
@@ -96,16 +102,35 @@ function Row({ incident, reload }: { incident: Incident; reload: () => void }) {
   );
 }
 
-async function readOpen(projectId: string | undefined, signal: AbortSignal): Promise<Incident[]> {
-  const states = ['open', 'recovering'] as const;
-  const pages = await Promise.all(
-    states.map((state) =>
-      call('listIncidents', { query: { state, limit: 200 } }, { project: projectId, signal }),
-    ),
-  );
-  return pages.flatMap(({ items }) => items).sort(gravestFirst);
+interface Open {
+  incidents: Incident[];
+  /** There are more. */
+  isCut: boolean;
 }
 
+async function readOpen(projectId: string | undefined, signal: AbortSignal): Promise<Open> {
+  const read = await Promise.all(
+    (['open', 'recovering'] as const).map((state) => readState(state, { project: projectId, signal })),
+  );
+  return {
+    incidents: read.flatMap(({ incidents }) => incidents).sort(gravestFirst),
+    isCut: read.some(({ isCut }) => isCut),
+  };
+}
+
+async function readState(state: 'open' | 'recovering', options: CallOptions): Promise<Open> {
+  const incidents: Incident[] = [];
+  let cursor: string | undefined;
+  for (let page = 0; page < MOST_PAGES; page += 1) {
+    const answer = await call('listIncidents', { query: { state, limit: 200, cursor } }, options);
+    incidents.push(...answer.items);
+    cursor = answer.nextCursor;
+    if (cursor === undefined) return { incidents, isCut: false };
+  }
+  return { incidents, isCut: true };
+}
+
+const SHAPES = { critical: '▲', warning: '△', info: '○' };
 const GRAVITY = { critical: 0, warning: 1, info: 2 };
 
 function gravestFirst(one: Incident, other: Incident): number {

@@ -59,6 +59,8 @@ export function SignInPage() {
 /** A path of this dashboard, and of nothing else. */
 function destination(to: string | null): string {
   if (to === null) return '/';
-  const url = new URL(to, window.location.origin);
-  return to.startsWith('/') && url.origin === window.location.origin ? `${url.pathname}${url.search}` : '/';
+  const { origin } = window.location;
+  if (!to.startsWith('/') || !URL.canParse(to, origin)) return '/';
+  const url = new URL(to, origin);
+  return url.origin === origin ? `${url.pathname}${url.search}` : '/';
 }

@@ -10,16 +10,13 @@ interface FaultNoteProps {
 
 export function FaultNote({ fault, since, retry }: FaultNoteProps) {
   return (
-    <div class="fault" role="alert">
-      <p>
-        {fault.message}
-        {since && (
-          <>
-            {' '}
-            Since <Time at={since.toISOString()} />.
-          </>
-        )}
-      </p>
+    <div class="fault">
+      <p role="alert">{fault.message}</p>
+      {since && (
+        <p>
+          Since <Time at={since.toISOString()} />
+        </p>
+      )}
       {retry && (
         <button type="button" onClick={retry}>
           Try again

@@ -36,12 +36,15 @@ export function useLoaded<Value>(
     let timer: ReturnType<typeof setTimeout> | undefined;
     const reading = latest.current(abort.signal);
     if (!reading) return;
-    const again = () => {
+    const again = (notBeforeMs = 0) => {
       if (everyMs === undefined || abort.signal.aborted) return;
-      timer = setTimeout(() => {
-        if (document.visibilityState === 'visible') turn.value += 1;
-        else again();
-      }, everyMs);
+      timer = setTimeout(
+        () => {
+          if (document.visibilityState === 'visible') turn.value += 1;
+          else again();
+        },
+        Math.max(everyMs, notBeforeMs),
+      );
     };
     reading.then(
       (value) => {
@@ -52,7 +55,7 @@ export function useLoaded<Value>(
       (error: unknown) => {
         if (abort.signal.aborted) return;
         loaded.value = failed(loaded.value, error);
-        again();
+        again(loaded.value.fault?.retryAfterMs);
       },
     );
     return () => {

@@ -29,7 +29,13 @@ export interface JobObject extends KubeObject {
     /** Not kept. */
     template?: { spec?: TemplateSpec };
   };
-  status?: { startTime?: string; completionTime?: string; active?: number; conditions?: JobCondition[] };
+  status?: {
+    startTime?: string;
+    completionTime?: string;
+    active?: number;
+    failed?: number;
+    conditions?: JobCondition[];
+  };
 }
 
 export interface ContainerState {
@@ -89,12 +95,12 @@ export const JOBS: KubeResource<JobObject> = {
   plural: 'jobs',
   namespaced: true,
   transform: (raw) => {
-    const { startTime, completionTime, active, conditions } = raw.status ?? {};
+    const { startTime, completionTime, active, failed, conditions } = raw.status ?? {};
     const { suspend, parallelism, template } = raw.spec;
     return {
       ...slim({ ...raw, metadata: { ...raw.metadata, labels: undefined, annotations: undefined } }),
       spec: { suspend, parallelism, podNeeds: needsOf(template?.spec) },
-      status: { startTime, completionTime, active, conditions: conditions?.map(slimCondition) },
+      status: { startTime, completionTime, active, failed, conditions: conditions?.map(slimCondition) },
     };
   },
 };

@@ -55,6 +55,8 @@ export function unseenSuccess(
   if (known !== '' && isAtOrAfter(known, at)) return {};
   if (!isAtOrAfter(at, reported.since)) return {};
   const ageMs = nowMs - Date.parse(at);
+  // Nobody waits for a time that a wrong clock has written.
+  if (ageMs < -SETTLE_MS) return {};
   if (ageMs < SETTLE_MS) return { dueInMs: SETTLE_MS - ageMs };
   const ended = new Set((reported.runs ?? []).filter((run) => run.ended !== undefined).map(({ uid }) => uid));
   const isOver = jobs.some(({ job }) => {

@@ -11,6 +11,7 @@ import type { OperatorContext } from '../operator-context.ts';
 import { idOf, isOwnId } from '../pass/identity.ts';
 import { ObjectEvents } from '../pass/object-events.ts';
 import { otherReleaseOf } from '../pass/release.ts';
+import type { LeftOut } from './operator-sign.ts';
 import { type BeatTarget, RunSender } from './run-sender.ts';
 import { type RunPlan, runsOf } from './runs-of.ts';
 import { runsKeyOf } from './workload-of.ts';
@@ -103,22 +104,45 @@ export class RunReporter {
    * The Monitors whose Jobs have changed, and whose beats are not all sent; first of all those of which nobody has looked yet at
    * what came while nobody led. Undefined: nothing is reported, or there is nobody to report for.
    */
-  async findBehind(): Promise<BeatTargetRef[] | undefined> {
+  async findBehind(): Promise<LeftOut[] | undefined> {
     if (!this.#isWorking || !this.#monitors.hasAny('workload')) return undefined;
     const nowMs = performance.now();
     const late = new Set<string>();
     for (const waiting of [this.#pending, this.#working, this.#failing])
       for (const [key, sinceMs] of waiting)
         if (sinceMs <= this.#startedAtMs || nowMs - sinceMs > BEHIND_MS) late.add(key);
-    // With more there is no sign: nothing is to be asked about each.
-    if (late.size > MAX_BEHIND) return undefined;
-    const found: BeatTargetRef[] = [];
-    for (const key of late) {
+    // Of very many, whole projects are left out: those with the most of them.
+    const { projectIds, keys } =
+      late.size > MAX_BEHIND ? this.#foldLate(late) : { projectIds: [], keys: late };
+    const found: LeftOut[] = projectIds.map((projectId) => ({ projectId }));
+    for (const key of keys) {
       const monitor = this.#monitors.get(key);
       const target = monitor === undefined ? undefined : await this.#targetOf(monitor);
       if (target !== undefined) found.push(target);
     }
     return found;
+  }
+
+  /** Nothing is asked about each. */
+  #foldLate(late: ReadonlySet<string>): { projectIds: string[]; keys: string[] } {
+    const projectOf = (key: string): string | undefined => {
+      const monitor = this.#monitors.get(key);
+      const name = monitor && findProjectName(this.#context, monitor);
+      return name === undefined ? undefined : this.#context.projects.knownId(name);
+    };
+    // What is in no project has no monitor that could be judged.
+    const groups = [...Map.groupBy(late, projectOf)].flatMap(([projectId, keys]) =>
+      projectId === undefined ? [] : [{ projectId, keys }],
+    );
+    groups.sort((one, other) => other.keys.length - one.keys.length);
+    let left = groups.reduce((sum, { keys }) => sum + keys.length, 0);
+    const projectIds: string[] = [];
+    for (const { projectId, keys } of groups) {
+      if (projectIds.length + left <= MAX_BEHIND) break;
+      projectIds.push(projectId);
+      left -= keys.length;
+    }
+    return { projectIds, keys: groups.slice(projectIds.length).flatMap(({ keys }) => keys) };
   }
 
   #enqueue(monitor: MonitorObject): void {

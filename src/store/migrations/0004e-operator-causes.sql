@@ -29,12 +29,13 @@ create index caused_monitors_now on caused_monitors (organization_id, operator_i
 create index caused_monitors_cause on caused_monitors (cause_id);
 create index caused_monitors_ended on caused_monitors (ended_ms) where ended_ms is not null;
 
--- The incident whose alert names the cause at an endpoint. The key makes it one, however many sweepers there are.
+-- The monitor whose alerts name the cause at an endpoint. The key makes it one, however many sweepers there are. scope_id: the
+-- project whose monitors it stands for; the nil UUID of a cause that nobody can bring about for others, and that is all projects'.
 create table cause_alerts (
   cause_id uuid not null,
   endpoint_project_id uuid not null,
   endpoint_id text collate "C" not null,
-  project_id uuid not null,
-  incident_id text collate "C" not null,
-  primary key (cause_id, endpoint_project_id, endpoint_id)
+  scope_id uuid not null,
+  monitor_key uuid not null,
+  primary key (cause_id, endpoint_project_id, endpoint_id, scope_id)
 );

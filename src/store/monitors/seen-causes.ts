@@ -71,40 +71,47 @@ export async function findSeenCauses(
 export interface CauseClaim {
   causeId: string;
   endpoint: { projectId: string; endpointId: string };
-  projectId: string;
+  /** Alerts of one scope stand for each other. */
+  scopeId: string;
+  monitorKey: string;
   incidentId: string;
 }
 
 /**
- * Which of the incidents name their cause: the first one at each endpoint, for all time. Of two transactions at once one waits for
- * the end of the other. They insert in one order, so that neither waits for the other in a circle.
+ * Which of the incidents name their cause: those of the monitor that was the first of its scope at each endpoint, for all time. Of
+ * two transactions at once one waits for the end of the other. They insert in one order, so that neither waits for the other in a
+ * circle.
  */
 export async function claimCauses(tx: Queryable, claims: readonly CauseClaim[]): Promise<Set<string>> {
   if (claims.length === 0) return new Set();
   const { rows } = await tx.query<{ incident_id: string }>({
     name: 'claim-causes',
     text: `with given as materialized (
-        select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::uuid[], $5::text[]) with ordinality
-          as g (cause_id, endpoint_project_id, endpoint_id, project_id, incident_id, place)),
+        select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::uuid[], $5::uuid[], $6::text[]) with ordinality
+          as g (cause_id, endpoint_project_id, endpoint_id, scope_id, monitor_key, incident_id, place)),
       first as materialized (
-        select distinct on (cause_id, endpoint_project_id, endpoint_id collate "C") * from given
-        order by cause_id, endpoint_project_id, endpoint_id collate "C", place),
+        select distinct on (cause_id, endpoint_project_id, endpoint_id collate "C", scope_id) * from given
+        order by cause_id, endpoint_project_id, endpoint_id collate "C", scope_id, place),
       claimed as (
-        insert into cause_alerts (cause_id, endpoint_project_id, endpoint_id, project_id, incident_id)
-        select cause_id, endpoint_project_id, endpoint_id, project_id, incident_id from first
-        order by cause_id, endpoint_project_id, endpoint_id collate "C"
+        insert into cause_alerts (cause_id, endpoint_project_id, endpoint_id, scope_id, monitor_key)
+        select cause_id, endpoint_project_id, endpoint_id, scope_id, monitor_key from first
+        order by cause_id, endpoint_project_id, endpoint_id collate "C", scope_id
         on conflict do nothing
-        returning incident_id)
-      select incident_id from claimed
-      union
-      select a.incident_id from cause_alerts a join given g
-        on a.cause_id = g.cause_id and a.endpoint_project_id = g.endpoint_project_id
-        and a.endpoint_id = g.endpoint_id collate "C" and a.incident_id = g.incident_id`,
+        returning cause_id, endpoint_project_id, endpoint_id, scope_id, monitor_key),
+      naming as (
+        select * from claimed
+        union all
+        select a.cause_id, a.endpoint_project_id, a.endpoint_id, a.scope_id, a.monitor_key from cause_alerts a
+        where a.cause_id in (select cause_id from given))
+      select distinct g.incident_id from given g join naming n
+        on n.cause_id = g.cause_id and n.endpoint_project_id = g.endpoint_project_id
+        and n.endpoint_id = g.endpoint_id collate "C" and n.scope_id = g.scope_id and n.monitor_key = g.monitor_key`,
     values: [
       claims.map(({ causeId }) => causeId),
       claims.map(({ endpoint }) => endpoint.projectId),
       claims.map(({ endpoint }) => endpoint.endpointId),
-      claims.map(({ projectId }) => projectId),
+      claims.map(({ scopeId }) => scopeId),
+      claims.map(({ monitorKey }) => monitorKey),
       claims.map(({ incidentId }) => incidentId),
     ],
   });

@@ -1,10 +1,13 @@
 // Which of the alerts of a batch name the causes that operators see: the first one at each endpoint. The others are decided about
 // again, and their incidents are suppressed. A batch without such alerts costs no statement.
+import { isOfAll } from '../../domain/operator-cause.ts';
 import type { WakeResult } from '../../domain/wake.ts';
 import { resolveTargets, type TargetResult } from '../../service/callbacks/callback-targets.ts';
 import { claimCauses } from '../../store/monitors/seen-causes.ts';
 import type { WatchedMonitor } from '../../store/monitors/watched-monitor.ts';
 import type { Queryable } from '../../store/postgres/pool.ts';
+
+const NIL_UUID = '00000000-0000-0000-0000-000000000000';
 
 /** What was decided about a monitor, as if no other alert had named its cause. */
 export interface Decided {
@@ -30,7 +33,14 @@ export async function nameCauses(
     // An alert that goes nowhere tells nobody of the cause.
     if (!found || !('target' in found)) return [];
     return result.transitions.flatMap(({ cause, incident: { incidentId, openedMs } }) =>
-      cause ? [{ causeId: cause.causeId, endpoint: found.target, projectId, incidentId, openedMs }] : [],
+      cause
+        ? [
+            {
+              ...{ causeId: cause.causeId, endpoint: found.target, monitorKey, incidentId, openedMs },
+              scopeId: isOfAll(cause) ? NIL_UUID : projectId,
+            },
+          ]
+        : [],
     );
   });
   claims.sort((one, other) => one.openedMs - other.openedMs);

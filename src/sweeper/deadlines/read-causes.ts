@@ -3,6 +3,7 @@
 import { CauseSearch } from '../../domain/causes.ts';
 import type { Causes, SeenCause } from '../../domain/held-alerts.ts';
 import type { Incident } from '../../domain/incident.ts';
+import { isOfAll } from '../../domain/operator-cause.ts';
 import { type Dependent, findDependencies, findEnds } from '../../store/monitors/dependencies.ts';
 import type { LiveRow } from '../../store/monitors/live.ts';
 import { findSeenCauses } from '../../store/monitors/seen-causes.ts';
@@ -71,7 +72,7 @@ async function readSeen(
   return new Map(
     [...found].map(([monitorKey, { monitorsOfProject, monitors: ofAll, ...cause }]) => {
       // Who gets alerts of one project hears of no other one.
-      const isShared = monitors.get(monitorKey)?.binding.kind === 'organization_default';
+      const isShared = isOfAll(cause) && monitors.get(monitorKey)?.binding.kind === 'organization_default';
       return [monitorKey, { ...cause, monitors: isShared ? ofAll : monitorsOfProject }];
     }),
   );

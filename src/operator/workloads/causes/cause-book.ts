@@ -6,7 +6,7 @@ import { MONITOR_IDENTITY, type MonitorObject } from '../../kinds/monitor/monito
 import type { ObjectCache } from '../../known/object-cache.ts';
 import { findProjectName } from '../../known/project-directory.ts';
 import type { OperatorContext } from '../../operator-context.ts';
-import { idOf } from '../../pass/identity.ts';
+import { findHolders, idOf } from '../../pass/identity.ts';
 import { otherReleaseOf } from '../../pass/release.ts';
 import { runsKeyOf } from '../workload-of.ts';
 import type { WorkloadView } from '../workload-view.ts';
@@ -157,6 +157,7 @@ export class CauseBook {
     return causeOf({
       namespace,
       isLeaving: namespaces.get(namespace)?.metadata.deletionTimestamp !== undefined,
+      lastSuccessfulTime: cronJob?.status?.lastSuccessfulTime,
       jobs: caches.jobsOf({ namespace, owner: cronJob?.metadata.uid, key: workload }),
       isNodeDown: (name) => this.#watches.isNodeDown(name),
       quotas: this.#watches.quotasIn(namespace),
@@ -175,6 +176,14 @@ export class CauseBook {
     if (projectId === undefined) return undefined;
     const monitorId = idOf(MONITOR_IDENTITY, monitor);
     // An annotation may say anything: one that is no id must not make the API refuse the others.
-    return IDENTIFIER_PATTERN.test(monitorId) ? { projectId, monitorId } : undefined;
+    if (!IDENTIFIER_PATTERN.test(monitorId)) return undefined;
+    // Nor may one that names the monitor of another object put that into a cause.
+    const claim = { object: monitor, id: monitorId, projectId };
+    const [holder, ...rivals] = findHolders(
+      this.#context,
+      { identity: MONITOR_IDENTITY, cache: this.#monitors },
+      claim,
+    );
+    return holder === monitor && rivals.length === 0 ? { projectId, monitorId } : undefined;
   }
 }

@@ -19,6 +19,8 @@ export interface CauseFacts {
   /** The namespace is being deleted. */
   isLeaving: boolean;
   jobs: readonly JobPods[];
+  /** Of the CronJob; RFC 3339. */
+  lastSuccessfulTime?: string;
   /** Whether a node is not ready, or gone. */
   isNodeDown(name: string): boolean;
   /** Of the namespace. */
@@ -43,7 +45,8 @@ const MAX_OBJECT = 512;
 
 /** One cause at most, the one that explains the others first. */
 export function causeOf(facts: CauseFacts): FoundCause {
-  const { namespace, isLeaving, jobs } = facts;
+  const { namespace, isLeaving } = facts;
+  const jobs = currentJobs(facts);
   if (isLeaving) return { cause: { cause: 'namespace_terminating', object: namespace }, wantsPods: false };
   const nodes = jobs.map((one) => nodesOf(one, facts.nowMs));
   const pods = jobs.map((one) => podlessFor(one, facts.nowMs));
@@ -55,6 +58,16 @@ export function causeOf(facts: CauseFacts): FoundCause {
   const cause = nodeDown(nodes, facts) ?? quotaExceeded(jobs, pods, facts) ?? imageFault(jobs);
   return cause === undefined ? more : { cause, ...more };
 }
+
+/** A run that is stuck while later ones succeed says nothing of what keeps the next one from running. */
+function currentJobs({ jobs, lastSuccessfulTime }: CauseFacts): JobPods[] {
+  const succeeded = jobs.flatMap(({ job }) => (endOf(job)?.isSuccess ? [begunMs(job)] : []));
+  const since = Math.max(...succeeded, succeeded.length > 0 ? 0 : Date.parse(lastSuccessfulTime ?? '') || 0);
+  return jobs.filter(({ job }) => begunMs(job) >= since);
+}
+
+const begunMs = ({ status, metadata }: JobObject): number =>
+  Date.parse(status?.startTime ?? metadata.creationTimestamp ?? '') || 0;
 
 interface JobNodes {
   names: readonly string[];
@@ -132,7 +145,8 @@ function quotaExceeded(
   pods: readonly Podless[],
   { namespace, quotas }: CauseFacts,
 ): NamedCause | undefined {
-  const settled = jobs.filter((_, place) => pods[place]?.isSettled);
+  // A Job whose pods fail waits for longer and longer before the next one.
+  const settled = jobs.filter(({ job }, place) => pods[place]?.isSettled && !job.status?.failed);
   const names = settled.flatMap(
     ({ job }) => exhaustedQuota(quotas, job.spec.podNeeds ?? {})?.metadata.name ?? [],
   );

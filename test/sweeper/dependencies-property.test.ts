@@ -85,7 +85,7 @@ function judge(
     expect(incident.suppressedBy).toBeNull();
   }
   // From when on nothing excuses the silence: its causes are well, and it has had its time since the last one that it met.
-  const met = causes.filter((cause) => cause.openedMs < endMs && (cause.endedMs ?? untilMs) > openedMs);
+  const met = causes.filter((cause) => cause.openedMs < endMs && (cause.endedMs ?? untilMs) >= openedMs);
   const wellMs = met.reduce(
     (lastMs, cause) => Math.max(lastMs, (cause.endedMs ?? untilMs) + PATIENCE_MS),
     openedMs + HOLD_MS,

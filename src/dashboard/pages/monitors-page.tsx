@@ -6,6 +6,7 @@ import { FaultNote } from '../parts/fault-note.tsx';
 import { Heading } from '../parts/heading.tsx';
 import { HealthWord } from '../parts/health.tsx';
 import { useLoaded } from '../parts/loaded.ts';
+import { Scroll } from '../parts/scroll.tsx';
 import { duration, Time } from '../parts/times.tsx';
 import { place, withQuery } from '../router.ts';
 import { project } from '../session.ts';
@@ -38,7 +39,7 @@ export function MonitorsPage() {
         </p>
       ) : (
         <>
-          <div class="scroll">
+          <Scroll label="Table of monitors">
             <table>
               <caption>Monitors</caption>
               <thead>
@@ -57,7 +58,7 @@ export function MonitorsPage() {
                 ))}
               </tbody>
             </table>
-          </div>
+          </Scroll>
           {page.nextCursor !== undefined && <a href={withQuery({ cursor: page.nextCursor })}>Next page</a>}
         </>
       )}

@@ -7,6 +7,7 @@ import { useAction } from '../parts/action.tsx';
 import { FaultNote } from '../parts/fault-note.tsx';
 import { Heading } from '../parts/heading.tsx';
 import { useLoaded } from '../parts/loaded.ts';
+import { Scroll } from '../parts/scroll.tsx';
 import { Time } from '../parts/times.tsx';
 import { addressOf, mayManage, project } from '../session.ts';
 
@@ -30,7 +31,7 @@ export function NowPage() {
       ) : incidents.length === 0 ? (
         <p>Nothing is wrong.</p>
       ) : (
-        <div class="scroll">
+        <Scroll label="Table of incidents">
           <table>
             <caption>Incidents</caption>
             <thead>
@@ -52,7 +53,7 @@ export function NowPage() {
             </tbody>
           </table>
           {value?.isCut && <p>There are more: these are the newest 1,000 of each state.</p>}
-        </div>
+        </Scroll>
       )}
     </>
   );

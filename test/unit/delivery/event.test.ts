@@ -136,7 +136,7 @@ describe('the body of a webhook', () => {
     [20, 'node_not_ready', 'worker-3', 'Node worker-3 is not ready; it concerns 20 monitors.'],
     [2, 'namespace_terminating', 'shop', 'Namespace shop is being deleted; it concerns 2 monitors.'],
     [2, 'image_cannot_be_pulled', 'shop/app:1', 'Image shop/app:1 cannot be pulled; it concerns 2 monitors.'],
-    [2, 'quota_exceeded', 'shop/pods', 'Quota shop/pods is exceeded; it concerns 2 monitors.'],
+    [2, 'quota_exceeded', 'shop/pods', 'Quota shop/pods has no room for a pod; it concerns 2 monitors.'],
   ] as const)('names the cause that the operator sees: %i by %s', (monitors, cause, object, words) => {
     const input = { ...event({}), cause: { causeId: 'secret', cause, object, monitors } };
     const { data } = JSON.parse(buildIncidentEvent(input));

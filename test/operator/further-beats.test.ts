@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => fixture?.close());
 
-const FURTHER = 8;
+const FURTHER = 16;
 
 it.skipIf(!hasCluster)('of many beats in a period only the first ones have a pass', async () => {
   const operator = await fixture.startOperator({ resyncMs: 600_000, lastBeatPeriodMs: 600_000 });

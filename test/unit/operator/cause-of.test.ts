@@ -253,3 +253,23 @@ describe('of several causes', () => {
     expect(left(all.slice(0, 1))).toEqual({ cause: 'image_cannot_be_pulled', object: 'a:1' });
   });
 });
+
+describe('a Job that is stuck', () => {
+  const stuck = withPods(active(), [pod({ node: 'down-1', waiting: 'ErrImagePull', image: 'a:1' })]);
+
+  it('is no cause any more once a Job that began after it has succeeded', () => {
+    const later = withPods(job({ uid: 'later', startTime: at(60), completed: at(90) }));
+    expect(objectOf(factsOf([stuck]))).toBe('node_not_ready down-1');
+    expect(objectOf(factsOf([stuck, later]))).toBeUndefined();
+  });
+
+  it('is none where the CronJob alone still knows of a later success', () => {
+    expect(objectOf(factsOf([stuck], { lastSuccessfulTime: at(90) }))).toBeUndefined();
+    expect(objectOf(factsOf([stuck], { lastSuccessfulTime: at(-90) }))).toBe('node_not_ready down-1');
+  });
+
+  it('is one beside a success that began before it', () => {
+    const earlier = withPods(job({ uid: 'earlier', startTime: at(-60), completed: at(90) }));
+    expect(objectOf(factsOf([stuck, earlier], { lastSuccessfulTime: at(90) }))).toBe('node_not_ready down-1');
+  });
+});
